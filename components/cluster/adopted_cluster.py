@@ -15,6 +15,7 @@ from agentenv.components._lib.existing import ExistingClusterFacts, read_cluster
 from agentenv.components._lib.kubernetes_provider import api_provider
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.tags import Labels
+from agentenv.components._lib.token_identity import TokenIdentity, token_identity
 from agentenv.components.cluster.addons import EFS_NODE
 from agentenv.components.cluster.context import ClusterContext
 from agentenv.components.cluster.fargate import FargateContext, controllers, create_fargate
@@ -77,7 +78,8 @@ class AdoptedCluster(pulumi.ComponentResource):
         self.name = to_output(cluster)
         self.arn = to_output(facts.arn)
         self.endpoint = to_output(facts.endpoint)
-        self.kubeconfig = aws.apply(lambda context: _kubeconfig(cluster, facts, context))
+        identity = token_identity()
+        self.kubeconfig = aws.apply(lambda context: _kubeconfig(cluster, facts, context, identity))
         self.security_group_id = to_output(facts.security_group_id)
         self.issuer_url = to_output(facts.issuer)
         self.issuer_arn = aws.apply(lambda context: _issuer_arn(facts, context))
@@ -120,11 +122,15 @@ def _issuer_arn(facts: ExistingClusterFacts, aws: AwsContext) -> str:
     return f"arn:{aws.partition}:iam::{aws.account}:oidc-provider/{facts.issuer.removeprefix('https://')}"
 
 
-def _kubeconfig(name: str, facts: ExistingClusterFacts, aws: AwsContext) -> str:
+def _kubeconfig(name: str, facts: ExistingClusterFacts, aws: AwsContext, identity: TokenIdentity) -> str:
     command: dict[str, Any] = {
         "apiVersion": API,
         "command": "aws",
-        "args": ["--region", aws.region, "eks", "get-token", "--cluster-name", name, "--output", "json"],
+        "args": [
+            *("--region", aws.region, "eks", "get-token", "--cluster-name", name, "--output", "json"),
+            *identity.arguments,
+        ],
+        **({"env": identity.environment} if identity.environment else {}),
     }
     return json.dumps(
         {

@@ -19,6 +19,7 @@ from agentenv.components._lib.kubernetes_provider import api_provider
 from agentenv.components._lib.options import ChildOptions, child_options
 from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components._lib.tags import Labels
+from agentenv.components._lib.token_identity import TokenIdentity, token_identity
 from agentenv.components.cluster.access import Access, Entries
 from agentenv.components.cluster.addons import CNI, EFS_NODE, Installer
 from agentenv.components.cluster.context import ClusterContext
@@ -86,8 +87,11 @@ class Cluster(pulumi.ComponentResource):
             tags=labels.tags("control-plane"),
             opts=self._child(),
         )
+        identity = token_identity()
+        credentials = pulumi_eks.KubeconfigOptionsArgs(profile_name=identity.profile, role_arn=identity.role_arn)
         cluster = pulumi_eks.Cluster(
             name,
+            provider_credential_opts=credentials if identity != TokenIdentity() else None,
             name=cluster_name,
             version=settings.version,
             vpc_id=network.vpc_id,
