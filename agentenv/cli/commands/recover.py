@@ -81,7 +81,7 @@ async def _recover(cluster: KubeClient, settings: Settings, file_systems: Sequen
         name = table or await _table_of(cluster)
         points = Efs(settings.region)
         records = list(HomeRecordTable(client("dynamodb", settings.region), name).records())
-        capacities = {each.name: each.storage.size for each in settings.sandbox_classes if each.storage.size}
+        capacities = {each.name: str(each.storage.size) for each in settings.sandbox_classes}
         recovering = Recovering(cluster, capacities, file_systems, progress=_progress)
         return await recovering.run(records, [point for system in file_systems for point in points.of(system)])
     except ValueError as error:
