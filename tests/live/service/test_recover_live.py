@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from agentenv.core.lifecycle.access_point_audit import Point
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agentenv.core.ledger.table import create_table
 from agentenv.core.workspaces.records import workspace_of_volume
 from agentenv.core.workspaces.recovery import home_record
 from agentenv.core.workspaces.workspace import RECOVERED_AT
 from agentenv.rehearsal.controlplane.client import until
-from agentenv.service.kube.client import CLAIMS, VOLUMES, KubeApi
-from agentenv.service.workspaces.recover import Recovering, Recovery
+from agentenv.service.kube.client import CLAIMS, VOLUMES
+from agentenv.service.ledger.home_records import HomeRecordTable
+from tests.live.cli.test_rehearse import AGENTENV
+from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
-from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.test_restore_live import OWNER, create_workspace, delete_claim, restore, volume_of
 
+ROOT = Path(__file__).resolve().parents[3]
 
-def test_a_lost_workspace_is_recovered_and_restored_on_its_own_access_point(live_class: LiveClass) -> None:
+
+def recover(world: LiveCluster, folder: Path, file_system: str, table: str) -> dict[str, Any]:
+    """Run the command with an engine that knows the outputs of a stack, and return its JSON."""
+    kubeconfig = yaml.safe_load(world.plane.layout.kubeconfig("admin").read_text(encoding="utf-8"))
+    outputs = {"kubeconfig": json.dumps(kubeconfig), "fileSystemIds": [file_system]}
+    (folder / "outputs.json").write_text(json.dumps(outputs), encoding="utf-8")
+    script = f"import json, sys; print(json.dumps(json.load(open({str(folder / 'outputs.json')!r}))[sys.argv[3]]))"
+    (folder / "pulumi").write_text(f"#!{sys.executable}\n{script}\n", encoding="utf-8")
+    (folder / "pulumi").chmod(0o755)
+    environment = {**world.environment, "PATH": f"{folder}:{world.environment['PATH']}"}
+    command = [AGENTENV, "recover", "--stack", "local", "--table", table, "--json"]
+    ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def test_a_lost_workspace_is_recovered_and_restored_on_its_own_access_point(
+    live_class: LiveClass, live: LiveCluster, tmp_path: Path
+) -> None:
     pool = live_class.deploy(IMAGES[0])
     assert until(lambda: live_class.is_full(pool), TIMEOUT)
     name = create_workspace(live_class, pool, "w-lost")
@@ -31,14 +59,11 @@ def test_a_lost_workspace_is_recovered_and_restored_on_its_own_access_point(live
     live_class.client.delete(f"/api/v1/persistentvolumes/{name}")
     assert until(lambda: live_class.cluster.find(VOLUMES, name) is None, TIMEOUT)
 
-    system, _, id_ = record.handle.partition("::")
-    point = Point(id_, system, f"/classes/{live_class.name}/x", 1, 1, tags={"sandbox-user": OWNER})
-
-    async def recover(api: KubeApi) -> Recovery:
-        return await Recovering(api, {}, [system]).run([record], [point])
-
-    found = run(recover, live_class.cluster)
-    assert (found.homes, found.workspaces, found.created, found.lost) == (1, 1, 1, [])
+    dynamodb = live.aws("dynamodb")
+    dynamodb.create_table(**create_table(f"ledger-{live_class.name}"))
+    HomeRecordTable(dynamodb, f"ledger-{live_class.name}").put(record)
+    found = recover(live, tmp_path, live_class.file_system, f"ledger-{live_class.name}")
+    assert (found["homes"], found["workspaces"], found["lost"]) == (1, 1, 0)
 
     def is_released() -> bool:
         current = live_class.cluster.find(VOLUMES, name)
