@@ -27,6 +27,7 @@ class PodReport:
     last_end: LastEnd | None = None
     trouble: str = ""  # why it is not ready
     stopping: bool = False
+    unscheduled: bool = False  # whether no node has room for it
 
 
 def pod_report(pod: Document) -> PodReport | None:
@@ -43,6 +44,7 @@ def pod_report(pod: Document) -> PodReport | None:
         last_end=max(ends, key=_ended_at, default=None),
         trouble=_trouble(status),
         stopping=bool(section(pod, "metadata").get("deletionTimestamp")),
+        unscheduled=_scheduled(status).get("reason") == "Unschedulable",
     )
     return None if report == ordinary else report
 
@@ -102,13 +104,19 @@ def _trouble(status: dict[str, Any]) -> str:
     """Return why a pod is not ready, from the first of its parts that says so."""
     if text(status, "phase") == "Failed":
         return ""
-    scheduled = next((row for row in rows(status, "conditions") if row.get("type") == "PodScheduled"), Document())
+    scheduled = _scheduled(status)
     if scheduled.get("status") == "False":
         return _joined(text(scheduled, "reason"), text(scheduled, "message"))
     for row in rows(status, "initContainerStatuses"):
         if row.get("ready") is not True and (why := _why_waiting(row)):
             return f"init container {text(row, 'name')}: {why}"
     return next((why for row in rows(status, "containerStatuses") if (why := _why_waiting(row))), "")
+
+
+def _scheduled(status: dict[str, Any]) -> dict[str, Any]:
+    """Return what the scheduler says of a pod that it has not placed."""
+    conditions = (row for row in rows(status, "conditions") if row.get("type") == "PodScheduled")
+    return next((row for row in conditions if row.get("status") == "False"), {})
 
 
 def _why_waiting(container: Document) -> str:

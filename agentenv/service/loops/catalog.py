@@ -25,7 +25,7 @@ from agentenv.service.loops.scheduler import Loop, PassResult, ShouldContinue
 from agentenv.service.loops.slots import maintain_slots
 from agentenv.service.loops.workspace_passes import end_expired, end_timed_out, suspend_idle, wake_due
 from agentenv.service.workspaced.publish import maintain_keys
-from agentenv.service.workspaces.make_room import give_back_slots
+from agentenv.service.workspaces.make_room import give_back_slots, yield_slots
 from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from agentenv.service.workspaces.retire_releases import retire_releases
 
@@ -79,6 +79,7 @@ def loops_of_cluster(context: Context) -> list[Loop]:
         Loop("releases", 300, lambda should_continue: retire_old_releases(context, should_continue)),
         Loop("slots", 600, lambda should_continue: maintain_slots(context, should_continue)),
         Loop("room", 60, lambda should_continue: give_back_slots(context, should_continue)),
+        Loop("yielding", 5, lambda should_continue: yield_slots(context, should_continue)),
         Loop("audit", 900, lambda should_continue: audit_access_points(context, should_continue)),
     ]
     resizing = Loop("resizing", 15, lambda should_continue: resize_sandboxes(context, should_continue))

@@ -92,6 +92,8 @@ class Context(LoopContext):
     nodes: NodeSource | None = None
     # Resizes sandboxes; without one, requests are left to the API.
     resizer: Resizer | None = None
+    # For how many passes the pods of workspaces have waited for a node, by uid.
+    waited: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def cluster_context(

@@ -1,7 +1,8 @@
-"""Make room in a full class for a workspace that wakes: an unclaimed slot makes way, and comes back when there is room.
+"""Make room for workspaces that somebody waits for: unclaimed slots make way, and come back when there is room.
 
-The quota of a class counts its slots. A pool that made way has the number of slots that it lacks in an annotation. A
-pass of the loops gives them back; a schedule or a deployment that sets another size meanwhile is left alone.
+The quota of a class counts its slots, and its nodes hold them. A pool that made way has the number of slots that it
+lacks in an annotation. A pass of the loops gives them back; a schedule or a deployment that sets another size meanwhile
+is left alone.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import SANDBOX, TASK_LABEL
 from agentenv.core.classes.pods.resources import Amounts
 from agentenv.core.classes.retirement import RETIRING
+from agentenv.core.lifecycle.yielding import PoolSize, slots_to_yield
 from agentenv.core.values.object_fields import number, section, strings
 from agentenv.core.workspaces.swarms import quota_shortfalls
 from agentenv.core.workspaces.workspace import DOMAIN
@@ -28,6 +30,8 @@ from agentenv.service.workspaces.capacity_check import needs
 
 if TYPE_CHECKING:
     from agentenv.config.sections.classes import SizeName
+    from agentenv.core.workspaces.pod_report import PodReport
+    from agentenv.core.workspaces.workspace import Workspace
     from agentenv.service.catalog import Class
     from agentenv.service.loops.context import Context
 
@@ -39,6 +43,8 @@ LONGEST_SECONDS = 45.0
 LOOK_SECONDS = 0.5
 # Within so long the quota counts the pod of a sandbox that was resumed.
 COUNTED_SECONDS = 3.0
+# A workspace that waits for a node for so many passes gets the room of a ready slot.
+PATIENT_PASSES = 3
 # Left free before a slot comes back, so that the next workspace that wakes does not end it again.
 MARGIN = 2
 
@@ -107,11 +113,45 @@ class Room:
         return False
 
 
+async def yield_slots(context: Context, should_continue: ShouldContinue) -> PassResult:
+    """Have pools give up slots for the workspaces of their class that no node has room for.
+
+    Slots and cold starts have the same priority: without this, a slot that is refilled may take the room that becomes
+    free, while somebody waits.
+    """
+    steps = 0
+    waiting = {report.uid: workspace.namespace for workspace, report in _waiting(context)}
+    context.waited = {uid: context.waited.get(uid, 0) + 1 for uid in waiting}
+    overdue = Counter(waiting[uid] for uid, passes in context.waited.items() if passes == PATIENT_PASSES)
+    for namespace in sorted(set(waiting.values())):
+        pools = [pool async for pool in context.api.list(POOLS, namespace) if _may_shrink(pool)]
+        by_name = {str(pool["metadata"]["name"]): pool for pool in pools}
+        sizes = [PoolSize(name, _replicas(pool), _ready(pool)) for name, pool in by_name.items()]
+        for name, given in slots_to_yield(overdue[namespace], sizes).items():
+            if not should_continue():
+                return PassResult(steps)
+            pool = by_name[name]
+            changes = _sized(_replicas(pool) - given, _lacking(pool) + given)
+            if await context.api.patch(POOLS, pool, changes) is not None:
+                steps += 1
+                facts = {"pool": name, "slots": given}
+                _LOG.info("slots make way for workspaces that wait for a node", extra={"facts": facts})
+    return PassResult(steps)
+
+
+def _waiting(context: Context) -> list[tuple[Workspace, PodReport]]:
+    """Return the workspaces that wait for a node."""
+    return [row for row in context.pod_reports() if row[1].unscheduled]
+
+
 async def give_back_slots(context: Context, should_continue: ShouldContinue) -> PassResult:
     """Let pools have the slots back that made way, while their classes have room for them and some more."""
     steps = 0
+    waiting = {workspace.namespace for workspace, _ in _waiting(context)}
     async for namespace in context.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
         name = str(namespace["metadata"]["name"])
+        if name in waiting:
+            continue
         pools = [pool async for pool in context.api.list(POOLS, name) if MADE_WAY in _annotations(pool)]
         if not pools or not should_continue():
             continue
@@ -128,11 +168,20 @@ async def give_back_slots(context: Context, should_continue: ShouldContinue) -> 
 
 def _spare(pool: Document) -> int:
     """Return how many unclaimed slots a pool has that may make way; those of a swarm or of an old release may not."""
+    return min(_ready(pool), _replicas(pool)) if _may_shrink(pool) else 0
+
+
+def _may_shrink(pool: Document) -> bool:
     metadata = section(pool, "metadata")
-    if TASK_LABEL in section(metadata, "labels") or RETIRING in section(metadata, "annotations"):
-        return 0
-    ready, replicas = number(section(pool, "status"), "readyReplicas"), number(section(pool, "spec"), "replicas")
-    return min(ready, replicas)
+    return TASK_LABEL not in section(metadata, "labels") and RETIRING not in section(metadata, "annotations")
+
+
+def _replicas(pool: Document) -> int:
+    return number(section(pool, "spec"), "replicas")
+
+
+def _ready(pool: Document) -> int:
+    return number(section(pool, "status"), "readyReplicas")
 
 
 def _lacking(pool: Document) -> int:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from agentenv.core.workspaces.pod_report import PodReport
+from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.catalog import Catalog, Class
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import NAMESPACES, POOLS, QUOTAS, Document
-from agentenv.service.workspaces.make_room import MADE_WAY, MARGIN, Room, give_back_slots
+from agentenv.service.workspaces.make_room import MADE_WAY, MARGIN, PATIENT_PASSES, Room, give_back_slots, yield_slots
 from tests.fast.service.fake_api_server import Api, FakeApiServer
 from tests.fast.service.loops.cluster import Cluster
 from tests.fast.service.workspaces.stage import settings_of
@@ -163,3 +165,38 @@ def test_a_size_that_something_else_set_is_left_alone() -> None:
     full._count()
     assert full.give_back() == 1
     assert full.size() == (7, None)
+
+
+def waiting(server: FakeApiServer, count: int) -> Any:
+    """Return the context of loops that know so many workspaces that no node has room for."""
+    workspace = Workspace("w-1", "u-1", "standard", "user", "creating")
+    reports = [(workspace, PodReport(f"pod-{number}", "w-1", unscheduled=True)) for number in range(count)]
+    return Cluster(server).context(pod_reports=lambda: reports)
+
+
+def yield_to(context: Any) -> int:
+    return asyncio.run(yield_slots(context, lambda: True)).steps
+
+
+def test_slots_make_way_for_workspaces_that_no_node_has_room_for() -> None:
+    cluster = FullClass(10, 5, ("standard-a", 3), ("standard-b", 2))
+    cluster.read("standard-b")["status"]["readyReplicas"] = 0
+    assert yield_to(waiting(cluster.server, 0)) == 0
+    context = waiting(cluster.server, 1)
+    assert yield_to(context) == 1
+    # The slots that are not ready compete for the same room, and go first.
+    assert (cluster.size("standard-b"), cluster.size("standard-a")) == ((0, "2/0"), (3, None))
+    assert [yield_to(context) for _ in range(PATIENT_PASSES)] == [0, 1, 0], "it gets the room of one slot, once"
+    assert cluster.size("standard-a") == (2, "1/2")
+    assert asyncio.run(give_back_slots(context, lambda: True)).steps == 0
+    assert cluster.give_back() == 2
+    assert (cluster.size("standard-b"), cluster.size("standard-a")) == ((1, "1/1"), (3, None))
+
+
+def test_slots_of_a_swarm_and_of_an_old_release_do_not_make_way() -> None:
+    cluster = FullClass(10, 5, ("standard-a", 3))
+    cluster.pool("standard-task", 3, labels={"sandbox.users.io/task": "t"})
+    cluster.pool("standard-old", 3, annotations={"sandbox.users.io/retiring": "2026-11-18T12:00:00Z"})
+    context = waiting(cluster.server, 9)
+    assert sum(yield_to(context) for _ in range(PATIENT_PASSES)) == 1
+    assert [cluster.size(name)[0] for name in ("standard-a", "standard-task", "standard-old")] == [0, 3, 3]
