@@ -2,8 +2,9 @@
 
 It reads NodePools and EC2NodeClasses from the cluster, and the subnets that a class selects from EC2. Each node has a
 NodeClaim, which blocks the deletion of its pool. Without a Ready karpenter Deployment nothing is launched or deleted,
-as on AWS: a controller that is destroyed before its pools leaves nodes behind. Simplified: a pool has one node in
-each zone from the start, whatever pods wait; nothing is consolidated or interrupted; no EC2 instances are created.
+as on AWS: a controller that is destroyed before its pools leaves nodes behind. Spot nodes are interrupted by messages
+in the controller's queue (`interruptions.py`). Simplified: a pool has one node in each zone from the start, whatever
+pods wait; nothing is consolidated; no EC2 instances are created.
 Spot capacity needs the account's service-linked role, which EC2 creates with the controller's permission.
 """
 
@@ -21,6 +22,7 @@ from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.auth.pod_credentials import NoCredentials, PodCredentials
 from agentenv.rehearsal.controlplane.client import ApiError, Client
 from agentenv.rehearsal.controlplane.nodes import ec2_queries, karpenter_launches, node_claims
+from agentenv.rehearsal.controlplane.nodes.interruptions import Interruptions, queue_of
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 
 Object = dict[str, Any]
@@ -45,6 +47,8 @@ class Launcher:
         self._launched: dict[str, NodeShape] = {}  # by node name
         self._zones_cache: dict[str, tuple[float, list[str]]] = {}
         self._spot_role_exists = False
+        self._interruptions = Interruptions(client)
+        self._credentials: PodCredentials | None = None
 
     def run(self, ended: threading.Event) -> None:
         """Reconcile repeatedly until told to end."""
@@ -61,6 +65,7 @@ class Launcher:
         controller = self._controller()
         if controller is None:
             return
+        self._receive_interruptions(controller)
         self._delete_released()
         classes = {row["metadata"]["name"]: row for row in node_classes}
         zones = {name: self._zones(row) for name, row in classes.items()}
@@ -69,7 +74,7 @@ class Launcher:
             reference = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]
             available_zones = zones.get(reference, [])
             launched = karpenter_launches.launch(pool, self._instance_types(), available_zones, cpu=_CORES)
-            desired |= {shape.name: (pool, shape) for shape in launched}
+            desired |= {shape.name: (pool, shape) for shape in map(self._interruptions.placed, launched)}
         for name, shape in self._launched.items():
             if name not in desired or desired[name][1] != shape:
                 self._client.delete(f"{node_claims.PATH}/{name}")
@@ -101,9 +106,15 @@ class Launcher:
         metadata: Object = existing["metadata"] if existing else {}
         return metadata.get("uid") == pool["metadata"]["uid"] and "deletionTimestamp" not in metadata
 
-    def _release(self, name: str) -> None:
-        """Delete a node, and remove its claim's finalizer if the claim still exists."""
-        self._delete_node(name)
+    def _release(self, name: str, *, lost: bool = False) -> None:
+        """Delete a node, and remove its claim's finalizer if the claim still exists.
+
+        The pods of an instance that is lost are left: nobody reports their end.
+        """
+        if lost:
+            self._client.delete(f"/api/v1/nodes/{name}")
+        else:
+            self._delete_node(name)
         if self._client.find(f"{node_claims.PATH}/{name}"):
             self._client.merge(f"{node_claims.PATH}/{name}", {"metadata": {"finalizers": None}})
         self._launched.pop(name, None)
@@ -112,8 +123,12 @@ class Launcher:
         """Delete the nodes of claims that are being deleted, and release these claims."""
         response = self._client.find(node_claims.PATH)
         for claim in response["items"] if response else []:
-            if "deletionTimestamp" in claim["metadata"]:
-                self._release(claim["metadata"]["name"])
+            name = claim["metadata"]["name"]
+            if "deletionTimestamp" not in claim["metadata"]:
+                continue
+            interrupted = self._interruptions.is_interrupted(name)
+            if self._interruptions.is_over(name):
+                self._release(name, lost=interrupted)
 
     def _active(self, path: str) -> list[Object]:
         """Return the objects that are not being deleted; none if the kind does not exist."""
@@ -126,16 +141,33 @@ class Launcher:
         deployments = self._client.get(_CONTROLLERS, labelSelector=_SELECTOR)["items"]
         return next((row for row in deployments if (row.get("status") or {}).get("readyReplicas")), None)
 
+    def _service(self, controller: Object, name: str) -> Any:
+        """Return a client of a service with the credentials of the controller."""
+        if self._credentials is None:
+            namespace = controller["metadata"]["namespace"]
+            service_account = controller["spec"]["template"]["spec"].get("serviceAccountName", "default")
+            self._credentials = PodCredentials(self._client, self._account, namespace, service_account)
+        return self._credentials.service(name)
+
+    def _receive_interruptions(self, controller: Object) -> None:
+        """Read the controller's queue, if it has one and there are Spot nodes to interrupt."""
+        from botocore.exceptions import ClientError
+
+        queue = queue_of(controller)
+        if not queue or all(map(_is_on_demand, self._launched.values())):
+            return
+        try:
+            self._interruptions.receive(self._service(controller, "sqs"), queue)
+        except (NoCredentials, ClientError) as error:
+            _LOG.warning("Karpenter's nodes: the queue %s cannot be read: %s", queue, error)
+
     def _may_use_spot(self, controller: Object) -> bool:
         """Return whether the account's role for Spot exists, or can be created as the controller."""
         from botocore.exceptions import ClientError
 
         if not self._spot_role_exists:
-            namespace = controller["metadata"]["namespace"]
-            service_account = controller["spec"]["template"]["spec"].get("serviceAccountName", "default")
-            credentials = PodCredentials(self._client, self._account, namespace, service_account)
             try:
-                credentials.service("iam").create_service_linked_role(AWSServiceName=SPOT)
+                self._service(controller, "iam").create_service_linked_role(AWSServiceName=SPOT)
             except NoCredentials as error:
                 _LOG.warning("Karpenter's nodes: %s", error)
                 return False
