@@ -8,6 +8,7 @@ from agentenv.core.capabilities.from_settings import egress_of
 from agentenv.core.capabilities.grants import grants_of
 from agentenv.core.capabilities.resolve import notes
 from agentenv.core.capabilities.sets.boxes import VERSIONS
+from agentenv.core.classes.names import SHARED_PATH
 from agentenv.core.classes.pods.network_gate import gate_note
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ HTTPS = 443
 def class_notes(plan: ClassPlan) -> tuple[str, ...]:
     """Return the notes that a preview shows for a class."""
     grant_notes = (f"class {plan.name}: {note}" for note in notes(grants_of(plan.settings.capabilities), plan.cluster))
-    class_notes = (gate_note(plan.settings, plan.cluster), _image_note(plan))
+    class_notes = (gate_note(plan.settings, plan.cluster), _image_note(plan), _lock_note(plan))
     return (*grant_notes, *(note for note in class_notes if note))
 
 
@@ -33,6 +34,16 @@ def _image_note(plan: ClassPlan) -> str:
     return (
         f"class {plan.name} on Fargate may reach nothing on TCP 443, and Fargate is reported to pull images through the"
         " pod's own network interface: grant web, or the address ranges of the registries' endpoints"
+    )
+
+
+def _lock_note(plan: ClassPlan) -> str:
+    """Return a note for a class whose sandboxes share a folder, each with a kernel that knows its own locks only."""
+    if plan.settings.storage.kind != "shared" or plan.wall is None or plan.wall.runtime_class is None:
+        return ""
+    return (
+        f"class {plan.name} shares {SHARED_PATH} between sandboxes with kernels of their own: flock and fcntl locks of"
+        " one do not exclude another, so SQLite loses writes there; create lock files with O_EXCL, or use tier verified"
     )
 
 

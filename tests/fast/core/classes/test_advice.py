@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 from agentenv.core.classes.advice import class_notes
@@ -31,3 +35,23 @@ def test_a_fargate_class_that_reaches_no_registry_is_noted() -> None:
     assert notes_of(fargate(capabilities=["web"])) == []
     assert notes_of(fargate(capabilities=[{"cidr": "198.51.100.0/24", "ports": [443]}])) == []
     assert notes_of(sandbox(capabilities=["dns"])) == []
+
+
+def test_locks_that_do_not_hold_between_kernels_are_noted() -> None:
+    """Two gVisor sandboxes got the same `flock` on a real kubelet; gVisor keeps advisory locks to itself."""
+    shared: dict[str, Any] = {"storage": {"kind": "shared"}}
+    (note,) = notes_of(sandbox(**shared))
+    assert "flock and fcntl locks of one do not exclude another" in note
+    assert notes_of(sandbox(storage={"kind": "slot"})) == []
+    assert notes_of(sandbox(tier="verified", claimableBy={"roles": ["operator"]}, **shared)) == []
+
+
+def test_the_documented_lock_excludes_other_members(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[4] / "docs" / "workspaced.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"So this is a lock:\n\n```sh\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "count").write_text("0", encoding="utf-8")
+    member = f'(\n{recipe}n=$(cat "$SHARED/count"); echo $((n + 1)) > "$SHARED/count"\n)\n'
+    environment = {"PATH": os.environ["PATH"], "SHARED": str(tmp_path), "HOSTNAME": "member"}
+    members = [subprocess.Popen(["bash", "-c", member * 5], env=environment) for _ in range(4)]
+    assert [process.wait(60) for process in members] == [0] * 4
+    assert (tmp_path / "count").read_text(encoding="utf-8").strip() == "20"
