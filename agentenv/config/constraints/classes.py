@@ -11,7 +11,7 @@ from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.constraints.sizes import declared_sizes
 from agentenv.config.values import duration_text
 from agentenv.core.classes.pools.sizes import warm_members
-from agentenv.core.nodes.node_pools import processor
+from agentenv.core.nodes.node_pools import families_of, processor
 from agentenv.core.nodes.tier_rules import rule_of
 from agentenv.core.nodes.tiers import wall_of
 
@@ -130,13 +130,8 @@ def _gpu_limit(settings: Settings) -> Iterator[Finding]:
 def _architecture(settings: Settings) -> Iterator[Finding]:
     for place, sandbox_class in on_nodes(settings):
         nested = sandbox_class.tier == "untrusted" and sandbox_class.kernel == "kata"
-        if sandbox_class.gpu:
-            key, families = "gpu.families", settings.capacity.gpu.families
-        elif nested:
-            key, families = "nestedFamilies", settings.capacity.nested_families
-        else:
-            key, families = "families", settings.capacity.families
-        found = {processor(family) for family in families}
+        key = "gpu.families" if sandbox_class.gpu else "nestedFamilies" if nested else "families"
+        found = {processor(family) for family in families_of(sandbox_class, settings.capacity)}
         if sandbox_class.architecture not in {"any", *found}:
             also = (("capacity",), (*place, "tier"), (*place, "kernel"), (*place, "gpu"), (*place, "compute"))
             yield Finding(

@@ -11,7 +11,7 @@ from agentenv.config.constraints.classes import on_nodes
 from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.mistakes import nearest
 from agentenv.core.classes.pools.sizes import warm_members
-from agentenv.core.nodes.node_pools import Demand, node_pools
+from agentenv.core.nodes.node_pools import Demand, architecture_of, node_pools
 from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.values.quantities import Quantity
 
@@ -55,7 +55,7 @@ def _over_limits(settings: Settings) -> Iterator[Finding]:
         kinds = [
             pool
             for pool in node_pools(settings.capacity, [demand])
-            if not pool.system and sandbox_class.architecture in {"any", pool.architecture}
+            if not pool.system and architecture_of(sandbox_class, settings.capacity) in {"any", pool.architecture}
         ]
         overhead = wall_of(sandbox_class.tier, sandbox_class.kernel).overhead
         members = warm_members(sandbox_class.pool) * (1 + len(sandbox_class.releases))

@@ -33,9 +33,13 @@ class Resources(Section):
 
     cpu: Annotated[Cpu, Field(description="CPU request.")] = Quantity.parse("250m")
     memory: Annotated[Memory, Field(description="Memory request.")] = Quantity.parse("512Mi")
-    ephemeral: Annotated[Memory, Field(description="Ephemeral storage for logs and scratch volumes.")] = Quantity.parse(
-        "2Gi"
-    )
+    ephemeral: Annotated[
+        Memory,
+        Field(
+            description="Ephemeral storage for logs and scratch volumes. On a node a sandbox may use twice as much, of"
+            " which `/tmp` has 5/8."
+        ),
+    ] = Quantity.parse("2Gi")
     burst: Annotated[Burst, Field(description="Limits above the requests.")] = Burst()
 
 
@@ -240,7 +244,11 @@ class SandboxClass(Section):
         Literal["spot", "on-demand", "both"], Field(description="Capacity type of the nodes. `both` prefers Spot.")
     ] = "on-demand"
     architecture: Annotated[
-        Literal["any", "arm64", "amd64"], Field(description="CPU architecture of the image. `any` prefers arm64.")
+        Literal["any", "arm64", "amd64"],
+        Field(
+            description="CPU architecture of the image. `any` prefers arm64; a class whose homes last runs on one"
+            " architecture only, because what is installed in a home does not run on the other."
+        ),
     ] = "any"
     runtime_class: Annotated[
         str | None,

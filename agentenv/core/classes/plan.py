@@ -15,6 +15,7 @@ from agentenv.core.capabilities.from_settings import cluster_facts, ingress_of
 from agentenv.core.classes.pods.network_gate import gate_container, gate_image
 from agentenv.core.environment import EnvironmentFacts, environment_facts
 from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.nodes.node_pools import architecture_of
 from agentenv.core.nodes.tiers import Wall, wall_of
 from agentenv.core.pinned_versions import releases
 from agentenv.core.values.posix_ids import class_id, seat_id
@@ -46,6 +47,7 @@ class ClassPlan:
     environment: EnvironmentFacts
     version: str  # of Kubernetes
     shards: int  # number of file systems with homes
+    architecture: str  # of its nodes, or `any`
     cluster: ClusterFacts
     ingress: Reach
     gate_image: str
@@ -119,6 +121,7 @@ def plans(settings: Settings, cluster: ClusterFacts | None = None) -> tuple[Clas
             environment=environment,
             version=settings.cluster.version,
             shards=settings.storage.file_systems,
+            architecture=architecture_of(sandbox_class, settings.capacity),
             cluster=known,
             ingress=ingress_of(sandbox_class, settings),
             gate_image=gate_image(mirrors),

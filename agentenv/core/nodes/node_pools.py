@@ -25,6 +25,7 @@ from agentenv.core.pinned_versions import releases
 
 if TYPE_CHECKING:
     from agentenv.config.sections.capacity import Capacity, Limits
+    from agentenv.config.sections.classes import SandboxClass
     from agentenv.config.settings import Settings
 
 Plain = dict[str, Any]
@@ -248,6 +249,25 @@ def duration(time: timedelta) -> str:
 def processor(family: str) -> str:
     """Return the CPU architecture of an instance family, as in Kubernetes."""
     return "arm64" if GRAVITON.fullmatch(family.removesuffix(METAL)) else "amd64"
+
+
+def families_of(sandbox_class: SandboxClass, settings: Capacity) -> tuple[str, ...]:
+    """Return the instance families of the nodes of a class."""
+    if sandbox_class.gpu:
+        return settings.gpu.families
+    nested = sandbox_class.tier == "untrusted" and sandbox_class.kernel == "kata"
+    return settings.nested_families if nested else settings.families
+
+
+def architecture_of(sandbox_class: SandboxClass, settings: Capacity) -> str:
+    """Return the architecture of the nodes of a class: what is installed in a home runs on one only.
+
+    `any` stays for classes whose sandboxes start empty. Otherwise it is that of Graviton where a family has it.
+    """
+    lasting = sandbox_class.storage.kind in {"slot", "shared"} and sandbox_class.compute != "fargate"
+    if sandbox_class.architecture != "any" or not lasting:
+        return sandbox_class.architecture
+    return min(map(processor, families_of(sandbox_class, settings)), key=lambda name: name != "arm64")
 
 
 def has_local_disk(family: str) -> bool:

@@ -24,6 +24,7 @@ class Mount:
     target: str
     read_only: bool = False
     network: bool = False  # whether it stands for a network file system
+    memory: int = 0  # the size of a file system in memory, in place of the source
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,10 @@ def specification(bundle: Bundle) -> Object:
             "noNewPrivileges": True,
             "rlimits": [{"type": "RLIMIT_NOFILE", "soft": 1048576, "hard": 1048576}],
         },
-        "mounts": [*_FILE_SYSTEMS, *map(_bind, bundle.mounts)],
+        "mounts": [
+            *(row for row in _FILE_SYSTEMS if row["destination"] not in {mount.target for mount in bundle.mounts}),
+            *map(_mounted, bundle.mounts),
+        ],
         "linux": {"namespaces": [_namespace(kind, bundle) for kind in _NAMESPACES]},
     }
 
@@ -101,6 +104,9 @@ def _namespace(kind: str, bundle: Bundle) -> Object:
     return {"type": kind, "path": "/proc/self/ns/net"} if shared else {"type": kind}
 
 
-def _bind(mount: Mount) -> Object:
+def _mounted(mount: Mount) -> Object:
+    if mount.memory:
+        options = ["nosuid", "nodev", "mode=1777", f"size={mount.memory}"]
+        return {"destination": mount.target, "type": "tmpfs", "source": "tmpfs", "options": options}
     options = ["rbind", "ro" if mount.read_only else "rw"]
     return {"destination": mount.target, "type": "bind", "source": str(mount.source), "options": options}

@@ -121,7 +121,12 @@ def _enter_root(bundle: Object) -> None:
         Path(f"{root}/dev/{link}").symlink_to(target)
     _mount("proc", f"{root}/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
     for mount in bundle["mounts"]:
-        _bind(mount["source"], f"{root}{mount['target']}", read_only=mount["read_only"])
+        if mount["memory"]:
+            Path(f"{root}{mount['target']}").mkdir(parents=True, exist_ok=True)
+            options = f"mode=1777,size={mount['memory']}"
+            _mount("tmpfs", f"{root}{mount['target']}", "tmpfs", _NOSUID | _NODEV, options)
+        else:
+            _bind(mount["source"], f"{root}{mount['target']}", read_only=mount["read_only"])
     if bundle["read_only_root"]:
         _remount_read_only(root)
     os.chdir(root)

@@ -17,7 +17,13 @@ from agentenv.core.classes.pods.environment import TEMPORARY
 from agentenv.core.classes.pods.environment import variables as environment_variables
 from agentenv.core.classes.pods.hardening import container_security, pod_security
 from agentenv.core.classes.pods.home_layout import home_mount, layout_container
-from agentenv.core.classes.pods.resources import SCRATCH, container_resources
+from agentenv.core.classes.pods.resources import (
+    SCRATCH,
+    SHARED_MEMORY,
+    SHARED_MEMORY_SHARE,
+    container_resources,
+    scratch_disk,
+)
 from agentenv.core.nodes.tiers import placement
 from agentenv.core.values.quantities import size
 
@@ -144,7 +150,7 @@ def _scheduling(plan: ClassPlan) -> Plain:
     }
     on_disk: Plain = {"matchExpressions": [{"key": LOCAL_DISK, "operator": "Exists"}]}
     return {
-        **placement(wall, settings.capacity, settings.architecture, gpu=settings.gpu > 0),
+        **placement(wall, settings.capacity, plan.architecture, gpu=settings.gpu > 0),
         **(
             {
                 "affinity": {
@@ -161,7 +167,7 @@ def _scheduling(plan: ClassPlan) -> Plain:
 
 def _scratch_paths(plan: ClassPlan, home: str | None) -> dict[str, Decimal]:
     """Return the sizes of the writable paths besides the home."""
-    amount = plan.settings.resources.ephemeral.value
+    amount = scratch_disk(plan)
     return {path: amount * part for path, part in SCRATCH.items() if path != home}
 
 
@@ -170,13 +176,16 @@ def _scratch_volumes(plan: ClassPlan, home: str | None, *, seat: bool) -> list[P
         {"name": _volume(path), "emptyDir": {"sizeLimit": size(amount)}}
         for path, amount in _scratch_paths(plan, home).items()
     ]
+    memory = plan.settings.resources.memory.value * SHARED_MEMORY_SHARE
+    # Without it gVisor offers as much as half of the node's memory.
+    volumes.append({"name": _volume(SHARED_MEMORY), "emptyDir": {"medium": "Memory", "sizeLimit": size(memory)}})
     if plan.settings.storage.kind == "scratch" and not seat:
         volumes.append({"name": HOME, "emptyDir": {"sizeLimit": size(plan.settings.storage.size.value)}})
     return volumes
 
 
 def _mounts(plan: ClassPlan, home: str | None, *, stored: bool) -> list[Plain]:
-    mounts = [{"name": _volume(path), "mountPath": path} for path in _scratch_paths(plan, home)]
+    mounts = [{"name": _volume(path), "mountPath": path} for path in (*_scratch_paths(plan, home), SHARED_MEMORY)]
     mounts += [*work_tree.mounts(plan), *daemon.mounts(plan), *aws_identity.mounts(plan)]
     if home is None:
         return mounts

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 CPU, MEMORY, DISK, GPU = "cpu", "memory", "ephemeral-storage", GPU_TAINT
 Amounts = dict[str, Decimal]
 
-# The share of a sandbox's ephemeral storage that each writable path gets. The rest is for logs.
-SCRATCH = {"/tmp": Decimal("0.5"), "/var/tmp": Decimal("0.125"), "/run": Decimal("0.0625")}  # noqa: S108 - of a sandbox
+# A sandbox on a node may use so many times the ephemeral storage that it requests.
+DISK_BURST = 2
+# The share of that which each writable path gets. The rest is for logs.
+SCRATCH = {"/tmp": Decimal("0.625"), "/var/tmp": Decimal("0.125"), "/run": Decimal("0.0625")}  # noqa: S108 - of a sandbox
+# POSIX shared memory, as a share of the requested memory. It counts as memory of the sandbox that writes to it.
+SHARED_MEMORY, SHARED_MEMORY_SHARE = "/dev/shm", Decimal("0.5")  # noqa: S108 - of a sandbox
 
 # The disk of workspaced: it has 12 MiB, and is written beside itself when it is replaced.
 WORKSPACED_DISK = Quantity.parse("32Mi")
@@ -49,7 +53,7 @@ def container_resources(plan: ClassPlan, size_name: SizeName = SMALL) -> Resourc
         requests |= {CPU: whole.cpu, MEMORY: whole.memory * GIB - OVERHEAD}
         return ResourceRequirements(requests, dict(requests))
     most: Amounts = {
-        **requests,
+        DISK: requests[DISK] + scratch_disk(plan) - plan.settings.resources.ephemeral.value,
         CPU: (settings.burst.cpu or settings.cpu).value,
         MEMORY: (settings.burst.memory or settings.memory).value,
     }
@@ -73,6 +77,11 @@ def overhead(plan: ClassPlan) -> Amounts:
 def disk(plan: ClassPlan) -> Decimal:
     """Return the ephemeral storage of a sandbox: its own, that of local folders, and that of workspaced."""
     return local_disk(plan.settings) + (WORKSPACED_DISK.value if plan.daemon == "workspaced" else 0)
+
+
+def scratch_disk(plan: ClassPlan) -> Decimal:
+    """Return the most that a sandbox may use of its scratch paths and logs; Fargate limits it to what is requested."""
+    return plan.settings.resources.ephemeral.value * (1 if plan.on_fargate else DISK_BURST)
 
 
 def local_disk(sandbox_class: SandboxClass) -> Decimal:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from agentenv.core.values.quantities import Quantity
 from agentenv.local.sandboxes.bundle import CannotStart, Mount
 from agentenv.rehearsal.controlplane.client import PodApi
 from agentenv.rehearsal.controlplane.pods import volumes
@@ -28,6 +29,7 @@ class PodVolumes:
         self._address = address
         self._homes: dict[str, Home] = {}
         self._claims: set[str] = set()  # the volumes of a file system
+        self._memory: dict[str, int] = {}  # the sizes of volumes in memory
 
     def create(self) -> None:
         """Create every volume; one that exists keeps its content, as over a container's restart."""
@@ -42,6 +44,8 @@ class PodVolumes:
                 folder.mkdir(parents=True, exist_ok=True)
                 folder.chmod(0o777)
                 self._homes[name] = Home(folder, None)
+                if volume["emptyDir"].get("medium") == "Memory":
+                    self._memory[name] = int(Quantity.parse(str(volume["emptyDir"]["sizeLimit"])).value)
             elif (files := volumes.contents(self._client, self._pod, volume, self._address)) is not None:
                 folder.mkdir(parents=True, exist_ok=True)
                 volumes.write_contents(files, folder)
@@ -65,6 +69,7 @@ class PodVolumes:
                 row["mountPath"].rstrip("/"),
                 read_only=bool(row.get("readOnly")),
                 network=row["name"] in self._claims,
+                memory=self._memory.get(row["name"], 0),
             )
             for row in rows
         )

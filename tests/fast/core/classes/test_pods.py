@@ -10,7 +10,7 @@ from hypothesis import given
 
 from agentenv.core.capabilities.policies.class_security_groups import class_groups
 from agentenv.core.classes.plan import ClassPlan, plans
-from agentenv.core.classes.pods.resources import SCRATCH
+from agentenv.core.classes.pods.resources import SCRATCH, SHARED_MEMORY
 from agentenv.core.classes.template import template_spec
 from agentenv.core.nodes.fargate_sizes import GIB, OVERHEAD, SIZES
 from agentenv.core.nodes.tiers import wall_of
@@ -74,7 +74,8 @@ def test_writable_paths_are_mounted_once_with_a_size_limit(plan: ClassPlan) -> N
     assert len(set(paths)) == len(paths)
     assert set(paths) >= set(SCRATCH)
     assert {mount["name"] for mount in mounts} == set(volumes) | claimed
-    taken = sum(amount(volume["emptyDir"]["sizeLimit"]) for volume in volumes.values() if "emptyDir" in volume)
+    folders = [volume["emptyDir"] for volume in volumes.values() if "emptyDir" in volume]
+    taken = sum(amount(folder["sizeLimit"]) for folder in folders if folder.get("medium") != "Memory")
     assert taken <= amount(main(inside)["resources"]["limits"]["ephemeral-storage"])
     home = next(variable["value"] for variable in main(inside)["env"] if variable["name"] == "HOME")
     assert home in paths
@@ -108,6 +109,7 @@ def test_a_pod_has_the_runtime_class_and_nodes_of_its_tier(tier: str) -> None:
         "sandbox.users.io/tier": tier,
         "sandbox.users.io/wall": wall.word,
         "karpenter.sh/capacity-type": "on-demand",
+        "kubernetes.io/arch": "amd64" if tier == "untrusted" else "arm64",
     }
     assert [toleration["key"] for toleration in spec["tolerations"]] == ["sandbox.users.io/tier"]
     assert spec["priorityClassName"] == "sandbox"
@@ -115,12 +117,31 @@ def test_a_pod_has_the_runtime_class_and_nodes_of_its_tier(tier: str) -> None:
     assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("topology.kubernetes.io/zone", "ScheduleAnyway")
 
 
+@pytest.mark.parametrize(
+    ("kind", "architecture", "expected"),
+    [("slot", "any", "arm64"), ("shared", "any", "arm64"), ("slot", "amd64", "amd64"), ("none", "any", None)],
+)
+def test_homes_that_last_stay_on_one_architecture(kind: str, architecture: str, expected: str | None) -> None:
+    """Wheels and node modules of one processor do not run on the other, where the home may wake."""
+    spec = pod(sandbox(architecture=architecture, storage={"kind": kind}))
+    assert spec["nodeSelector"].get("kubernetes.io/arch") == expected
+
+
+def test_shared_memory_has_a_size() -> None:
+    """Under gVisor, `/dev/shm` without a volume showed half of the node's memory."""
+    spec = pod(sandbox(resources={"memory": "1Gi"}))
+    (volume,) = [volume for volume in spec["volumes"] if volume.get("emptyDir", {}).get("medium") == "Memory"]
+    assert volume["emptyDir"]["sizeLimit"] == "512Mi"
+    assert {"name": volume["name"], "mountPath": SHARED_MEMORY} in main(spec)["volumeMounts"]
+
+
 def test_requests_and_limits_follow_the_settings() -> None:
     settings_ = {"cpu": "100m", "memory": "512Mi", "ephemeral": "4Gi", "burst": {"cpu": "2", "memory": "2Gi"}}
     container = main(pod(sandbox(resources=settings_)))
     assert container["resources"] == {
         "requests": {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "4Gi"},
-        "limits": {"cpu": "2", "memory": "2Gi", "ephemeral-storage": "4Gi"},
+        # Scratch folders may have twice what is requested: two jobs with 1.4 GiB in /tmp were evicted.
+        "limits": {"cpu": "2", "memory": "2Gi", "ephemeral-storage": "8Gi"},
     }
     assert container["resizePolicy"] == [
         {"resourceName": "cpu", "restartPolicy": "NotRequired"},
