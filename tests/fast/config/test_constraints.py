@@ -749,7 +749,7 @@ SAMPLES = [
         "sandbox-over-limits",
         f"{CLASS}.resources.memory",
         {"capacity": {"limits": {"memory": "8Gi"}}, **one_class(resources={"memory": "16Gi"})},
-        {"capacity": {"limits": {"memory": "16Gi"}}, **one_class(resources={"memory": "16Gi"})},
+        {"capacity": {"limits": {"memory": "16Gi"}}, **one_class(resources={"memory": "16Gi"}, pool={"size": 0})},
     ),
     Sample(
         "secret-in-env",
@@ -960,19 +960,19 @@ SAMPLES = [
         one_class(pool={"size": 5}, maxSandboxes=9, releases=[{"image": OTHER_IMAGE}]),
         one_class(pool={"size": 5}, maxSandboxes=10, releases=[{"image": OTHER_IMAGE}]),
     ),
-    # Two kinds of processors with a hundred cores each; gVisor takes 20m beside each sandbox.
+    # A hundred cores for each kind of processor, of which homes that last use one; gVisor takes 20m beside each sandbox.
     Sample(
         "pool-over-limits",
         f"{CLASS}.resources.cpu",
-        {"capacity": {"limits": {"cpu": "100"}}, **one_class(pool={"size": 100}, resources={"cpu": "1990m"})},
-        {"capacity": {"limits": {"cpu": "100"}}, **one_class(pool={"size": 100}, resources={"cpu": "1980m"})},
-        found=["100 of 1990m with capacity.limits.cpu 100"],
+        {"capacity": {"limits": {"cpu": "100"}}, **one_class(pool={"size": 100}, resources={"cpu": "990m"})},
+        {"capacity": {"limits": {"cpu": "100"}}, **one_class(pool={"size": 100}, resources={"cpu": "980m"})},
+        found=["100 of 990m with capacity.limits.cpu 100"],
     ),
     Sample(
         "pool-over-limits",
         f"{CLASS}.resources.memory",
         {"capacity": {"limits": {"memory": "8Gi"}}, **one_class(architecture="amd64", resources={"memory": "8Gi"})},
-        {"capacity": {"limits": {"memory": "8Gi"}}, **one_class(resources={"memory": "8Gi"})},
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one_class(resources={"memory": "8Gi"}, storage={"kind": "none"})},
     ),
     Sample(
         "schedule-ends-before-it-starts",

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentenv.core.nodes.node_pools import processor
+
 Object = dict[str, Any]
 
 _TAINT = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)")
@@ -26,7 +28,7 @@ class NodeShape:
     cpu: str
     memory: str
     pods: int = 58
-    architecture: str = "amd64"
+    architecture: str = ""  # by default that of the instance type
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[str, ...] = ()
     extended: Mapping[str, str] = field(default_factory=dict)  # resources beside those that every node has
@@ -44,7 +46,7 @@ class NodeShape:
             "capacity": resources,
             "allocatable": resources,
             "nodeInfo": {
-                "architecture": self.architecture,
+                "architecture": self._processor,
                 "operatingSystem": "linux",
                 "kubeletVersion": "v1.35.4",
                 "kubeProxyVersion": "",
@@ -77,9 +79,13 @@ class NodeShape:
         first, second, third = bytes.fromhex(self._digest()[:6])
         return f"10.{first % 100}.{second}.{third or 1}"
 
+    @property
+    def _processor(self) -> str:
+        return self.architecture or processor(self.instance_type.partition(".")[0])
+
     def _labels(self) -> dict[str, str]:
         own = {
-            "kubernetes.io/arch": self.architecture,
+            "kubernetes.io/arch": self._processor,
             "kubernetes.io/os": "linux",
             "kubernetes.io/hostname": self.name,
             "topology.kubernetes.io/zone": self.zone,

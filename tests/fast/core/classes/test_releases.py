@@ -44,7 +44,7 @@ CHANGES: list[tuple[Object, bool]] = [
     ({"env": [{"name": "A", "value": "1"}]}, True),
     ({"command": ["/bin/sh"]}, True),
     ({"capacity": "spot"}, True),
-    ({"architecture": "arm64"}, True),
+    ({"architecture": "amd64"}, True),
     ({"capabilities": []}, True),  # DNS is a part of the pod
     ({"capabilities": ["dns", "web"]}, False),  # and what else may be reached is a part of the policy
     ({"probe": {"port": 80}}, True),

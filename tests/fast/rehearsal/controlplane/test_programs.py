@@ -129,7 +129,6 @@ def test_node_has_the_fields_that_the_scheduler_reads() -> None:
         "m7g.large",
         "1930m",
         "6Gi",
-        architecture="arm64",
         labels={"karpenter.sh/nodepool": "standard"},
         taints=("sandbox=standard:NoSchedule", "busy:NoExecute"),
     )
