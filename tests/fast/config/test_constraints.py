@@ -960,7 +960,7 @@ SAMPLES = [
         one_class(pool={"size": 5}, maxSandboxes=9, releases=[{"image": OTHER_IMAGE}]),
         one_class(pool={"size": 5}, maxSandboxes=10, releases=[{"image": OTHER_IMAGE}]),
     ),
-    # A hundred cores for each kind of processor, of which homes that last use one; gVisor takes 20m beside each sandbox.
+    # A hundred cores of the kind of processor that homes that last use; gVisor takes 20m beside each sandbox.
     Sample(
         "pool-over-limits",
         f"{CLASS}.resources.cpu",
