@@ -21,10 +21,10 @@ def slots_to_yield(overdue: int, pools: Sequence[PoolSize]) -> dict[str, int]:
     No slot that is not ready stays: it competes for the same room, and its pool's controller deletes it first. For each
     sandbox that waits although these are gone, a ready slot makes way, of the pool that has most.
     """
-    given = {pool.name: max(pool.replicas - pool.ready, 0) for pool in pools}
+    counts = {pool.name: max(pool.replicas - pool.ready, 0) for pool in pools}
     for _ in range(overdue):
-        fullest = max(pools, key=lambda pool: (pool.replicas - given[pool.name], pool.name), default=None)
-        if fullest is None or fullest.replicas == given[fullest.name]:
+        fullest = max(pools, key=lambda pool: (pool.replicas - counts[pool.name], pool.name), default=None)
+        if fullest is None or fullest.replicas == counts[fullest.name]:
             break
-        given[fullest.name] += 1
-    return {name: count for name, count in given.items() if count}
+        counts[fullest.name] += 1
+    return {name: count for name, count in counts.items() if count}

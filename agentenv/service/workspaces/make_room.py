@@ -127,14 +127,14 @@ async def yield_slots(context: Context, should_continue: ShouldContinue) -> Pass
         pools = [pool async for pool in context.api.list(POOLS, namespace) if _may_shrink(pool)]
         by_name = {str(pool["metadata"]["name"]): pool for pool in pools}
         sizes = [PoolSize(name, _replicas(pool), _ready(pool)) for name, pool in by_name.items()]
-        for name, given in slots_to_yield(overdue[namespace], sizes).items():
+        for name, slots in slots_to_yield(overdue[namespace], sizes).items():
             if not should_continue():
                 return PassResult(steps)
             pool = by_name[name]
-            changes = _sized(_replicas(pool) - given, _lacking(pool) + given)
+            changes = _sized(_replicas(pool) - slots, _lacking(pool) + slots)
             if await context.api.patch(POOLS, pool, changes) is not None:
                 steps += 1
-                facts = {"pool": name, "slots": given}
+                facts = {"pool": name, "slots": slots}
                 _LOG.info("slots make way for workspaces that wait for a node", extra={"facts": facts})
     return PassResult(steps)
 

@@ -16,16 +16,16 @@ from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.kube.leaving_nodes import LeavingNodes
 from agentenv.service.loops.moving import move_workspaces
-from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, is_ready
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, is_ready
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.lifecycle import Lifecycle
 
 
 @pytest.fixture
-def live_class(world: World, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
-    cluster = Blocking.from_kubeconfig(world.plane.kubeconfig())
+def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+    cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
     live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=6)
     yield live_class_
     cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
@@ -33,19 +33,19 @@ def live_class(world: World, cluster_client: Client, file_system: str) -> Iterat
 
 
 @pytest.fixture
-def lifecycle(live_class: LiveClass, world: World) -> Iterator[Lifecycle]:
-    lifecycle_ = Lifecycle(live_class, world)
+def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
+    lifecycle_ = Lifecycle(live_class, live)
     yield lifecycle_
     lifecycle_.delete_all()
 
 
 @pytest.fixture
-def second_node(world: World, cluster_client: Client) -> Iterator[str]:
+def second_node(live: LiveCluster, cluster_client: Client) -> Iterator[str]:
     """Create a second node for the class before its pods are scheduled."""
     wall, name = wall_of("verified"), f"spot-{uuid.uuid4().hex[:6]}"
     marks = tuple(f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in taints(wall))
     own = {**labels(wall), CAPACITY_LABEL: "on-demand"}
-    world.plane.add_nodes([NodeShape(name, "us-east-1a", "m7g.xlarge", "16", "60Gi", labels=own, taints=marks)])
+    live.plane.add_nodes([NodeShape(name, "us-east-1a", "m7g.xlarge", "16", "60Gi", labels=own, taints=marks)])
     yield name
     cluster_client.delete(f"/api/v1/nodes/{name}")
 
@@ -55,7 +55,7 @@ def test_workspace_moves_with_its_home(
     live_class: LiveClass, lifecycle: Lifecycle, cluster_client: Client, second_node: str, *, gone: bool
 ) -> None:
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.volume(name)
     path = f"/api/v1/namespaces/{live_class.namespace}/pods/{lifecycle.sandbox(name)}"
@@ -81,7 +81,7 @@ def test_workspace_moves_with_its_home(
         return pod is not None and pod["metadata"]["uid"] != first["metadata"]["uid"] and is_ready(cluster_client, path)
 
     try:
-        assert until(moved, PATIENCE, every=0.5)
+        assert until(moved, TIMEOUT, every=0.5)
     finally:
         if gone:
             cluster_client.create_if_missing(

@@ -15,8 +15,8 @@ from agentenv.core.workspaces.workspace import Workspace
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces.make_room import give_back_slots, yield_slots
-from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, is_ready
+from tests.live.conftest import LiveCluster
+from tests.live.controlplane.objects import TIMEOUT, is_ready
 from tests.live.service.blocking import Blocking, run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle
@@ -26,8 +26,8 @@ QUARTER = {"resources": {"cpu": "4", "memory": "1Gi"}}
 
 
 @pytest.fixture
-def live_class(world: World, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
-    cluster, name = Blocking.from_kubeconfig(world.plane.kubeconfig()), f"box{uuid.uuid4().hex[:6]}"
+def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+    cluster, name = Blocking.from_kubeconfig(live.plane.kubeconfig()), f"box{uuid.uuid4().hex[:6]}"
     live_class_ = LiveClass(name, cluster_client, cluster, file_system, size=4, max_sandboxes=8, extra_settings=QUARTER)
     yield live_class_
     cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
@@ -35,8 +35,8 @@ def live_class(world: World, cluster_client: Client, file_system: str) -> Iterat
 
 
 @pytest.fixture
-def lifecycle(live_class: LiveClass, world: World) -> Iterator[Lifecycle]:
-    lifecycle_ = Lifecycle(live_class, world)
+def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
+    lifecycle_ = Lifecycle(live_class, live)
     yield lifecycle_
     lifecycle_.delete_all()
 
@@ -52,7 +52,7 @@ def reports(box: LiveClass) -> list[tuple[Workspace, PodReport]]:
 
 def test_a_cold_start_gets_the_room_of_a_slot_on_a_full_node(live_class: LiveClass, lifecycle: Lifecycle) -> None:
     pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), PATIENCE)
+    assert until(lambda: live_class.is_full(pool), TIMEOUT)
     name = f"w-{uuid.uuid4().hex[:8]}"
     template = (live_class.pool(pool) or {})["spec"]["sandboxTemplateRef"]["name"]
     live_class.client.create(claims.claim(live_class.name, cold_pool(template), name, owner=OWNER, workspace=name))
@@ -61,20 +61,20 @@ def test_a_cold_start_gets_the_room_of_a_slot_on_a_full_node(live_class: LiveCla
     def waits() -> bool:
         return any(workspace.id == name and report.unscheduled for workspace, report in reports(live_class))
 
-    assert until(waits, PATIENCE)
+    assert until(waits, TIMEOUT)
     context = replace(lifecycle.context(), pod_reports=lambda: reports(live_class))
 
     def starts() -> bool:
         assert run(yield_slots, context, lambda: True).failures == ()
         return is_ready(live_class.client, path)
 
-    assert until(starts, PATIENCE, every=0.5)
+    assert until(starts, TIMEOUT, every=0.5)
     assert (live_class.pool(pool) or {})["spec"]["replicas"] == 3
     live_class.client.delete(path)
-    assert until(lambda: live_class.client.find(path) is None, PATIENCE)
+    assert until(lambda: live_class.client.find(path) is None, TIMEOUT)
 
     def comes_back() -> bool:
         run(give_back_slots, context, lambda: True)
         return live_class.is_full(pool)
 
-    assert until(comes_back, PATIENCE, every=0.5)
+    assert until(comes_back, TIMEOUT, every=0.5)
