@@ -29,6 +29,36 @@ class Alias(TypedDict):
     url: str
 
 
+# A person's answer.
+ApprovalAnswer = TypedDict(
+    "ApprovalAnswer",
+    {
+        "answer": Literal["approve", "deny"],
+        "for": "NotRequired[Literal['once', 'hour']]",
+    },
+)
+
+
+class ApprovalList(TypedDict):
+    """The approvals of a caller, the latest first."""
+
+    items: list[Approval]
+
+
+class Approval(TypedDict):
+    """A call that waits for an approval, or did."""
+
+    id: str
+    workspace: str
+    tool: str
+    asked: str
+    created: str
+    expires: str
+    state: Literal["asked", "approved", "denied", "expired"]
+    by: str | None
+    until: str | None
+
+
 class BreakGlassRequest(TypedDict):
     """Why an operator has to enter a workspace of another owner."""
 
@@ -487,6 +517,14 @@ class Api:
         """Send a request and return the document of its response."""
         raise NotImplementedError
 
+    def list_approvals(self) -> ApprovalList:
+        """List what waits for the caller's approval, and what was answered in the last hour."""
+        return self.request("GET", "/v1/approvals", {})
+
+    def answer_approval(self, id_: str, body: ApprovalAnswer) -> Approval:
+        """Approve a call that waits, once or for an hour, or deny it. Only a person answers, never an API key."""
+        return self.request("POST", f"/v1/approvals/{_quoted(id_)}", {}, body)
+
     def list_classes(self) -> ClassList:
         """List the classes that the caller may create workspaces of."""
         return self.request("GET", "/v1/classes", {})
@@ -705,6 +743,14 @@ class AsyncApi:
     ) -> Any:
         """Send a request and return the document of its response."""
         raise NotImplementedError
+
+    async def list_approvals(self) -> ApprovalList:
+        """List what waits for the caller's approval, and what was answered in the last hour."""
+        return await self.request("GET", "/v1/approvals", {})
+
+    async def answer_approval(self, id_: str, body: ApprovalAnswer) -> Approval:
+        """Approve a call that waits, once or for an hour, or deny it. Only a person answers, never an API key."""
+        return await self.request("POST", f"/v1/approvals/{_quoted(id_)}", {}, body)
 
     async def list_classes(self) -> ClassList:
         """List the classes that the caller may create workspaces of."""

@@ -22,6 +22,8 @@ from agentenv.dev.upkeep import Upkeep
 from agentenv.dev.usage import LocalLedger
 from agentenv.local.sandboxes.bundle import CannotStart
 from agentenv.rehearsal.controlplane.ports import Ports
+from agentenv.service.approvals.approvals import Approvals
+from agentenv.service.approvals.webhook import Webhook
 from agentenv.service.catalog import Catalog
 from agentenv.service.configuration import Configuration
 from agentenv.service.console import packages
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
+LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ async def serve(settings: Settings, state: State, on: Machine, port: int, ready:
             async with local_service(settings, state, lambda keys: on.sandboxes(state.homes, keys)) as local:
                 dependencies = app.state.dependencies = local.dependencies
                 dependencies.gateway = gateway.addresses(number)
+                dependencies.approvals = local_approvals(dependencies, state, gateway.console(number))
                 configuration = Configuration(
                     settings=local.dependencies.catalog.settings,
                     replica="dev",
@@ -185,6 +189,22 @@ async def serve(settings: Settings, state: State, on: Machine, port: int, ready:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+def local_approvals(dependencies: Dependencies, state: State, console: str) -> Approvals | None:
+    """Create the approvals of tools. A webhook of the stack file gets a secret of this machine, and may be on it."""
+    access, settings = dependencies.access_records, dependencies.catalog.settings.service.approvals.webhook
+    if access is None:
+        return None
+    send = None
+    if settings is not None:
+
+        async def secret() -> str:
+            return state.webhook_secret()
+
+        ranges = (*map(str, settings.ranges), *LOOPBACK)
+        send = Webhook(settings.url, secret, ranges, f"{console}#/approvals", dependencies.now).send
+    return Approvals(access, dependencies.backend, send, dependencies.now)
 
 
 def _fetch_console() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,16 +46,27 @@ class State:
         """Return the API key, created at the first start; its file is readable by its owner only."""
         if self.key_file.exists() and key_id(key := self.key_file.read_text(encoding="ascii").strip()):
             return key
-        key = new_key()
-        self.key_file.unlink(missing_ok=True)
-        descriptor = os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{key}\n")
-        return key
+        return _written(self.key_file, new_key())
+
+    def webhook_secret(self) -> str:
+        """Return the key of the signatures of approvals' webhook, created at the first use."""
+        file = self.folder / "webhook-secret"
+        if file.exists() and (secret := file.read_text(encoding="ascii").strip()):
+            return secret
+        return _written(file, secrets.token_hex(32))
 
     def announce(self, address: str) -> None:
         """Record the address, for the message of a second start."""
         (self.folder / "lock").write_text(f"{address} (process {os.getpid()})", encoding="utf-8")
+
+
+def _written(file: Path, text: str) -> str:
+    """Write a text to a file that only its owner reads, and return it."""
+    file.unlink(missing_ok=True)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as opened_file:
+        opened_file.write(f"{text}\n")
+    return text
 
 
 def folder() -> Path:

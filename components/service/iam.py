@@ -37,7 +37,7 @@ class ServiceData:
 
     table_arns: tuple[pulumi.Input[str], pulumi.Input[str]]  # of the ledger, and of access
     file_system_ids: pulumi.Input[list[str]]
-    client_secret: str | None = None  # the ARN of the secret for the sign-in
+    own_secrets: tuple[str, ...] = ()  # the ARNs of those of the sign-in and of the webhook
     target_group_arn: pulumi.Input[str] | None = None  # in which it registers the pods of the gateway
 
 
@@ -107,7 +107,7 @@ def add_service_policy(
             points=points,
             roles=arns,
             secrets=secrets,
-            client_secret=protected.client_secret,
+            own_secrets=protected.own_secrets,
             target_group=targets,
         )
 

@@ -98,7 +98,7 @@ class WorkspaceService(pulumi.ComponentResource):
         aws = aws_context(self)
         class_roles = create_exchange_roles(roles, exchange_classes(settings.sandbox_classes), role, aws, network)
         files = cluster.file_system_ids
-        data = ServiceData((table.arn, access.arn), files, _client_secret(settings), target_group_arn)
+        data = ServiceData((table.arn, access.arn), files, settings.service.own_secrets, target_group_arn)
         policy = add_service_policy(roles, role, aws, data, class_roles)
 
         namespace_object = create_restricted_namespace(f"{name}-namespace", place, outer)
@@ -230,11 +230,6 @@ class WorkspaceService(pulumi.ComponentResource):
         create_object(f"{self._name}-inside", network_policy.cluster_service(port), self._child, in_namespace)
         if self._plan.authorizes:
             create_object(f"{self._name}-authorizer", network_policy.authorizer_service(), self._child, in_namespace)
-
-
-def _client_secret(settings: Settings) -> str | None:
-    sign_in = settings.service.sign_in
-    return sign_in.client_secret if sign_in is not None else None
 
 
 def _with_flags(document: dict[str, Any], flags: pulumi.Output[list[str]]) -> dict[str, Any]:

@@ -327,6 +327,13 @@ class SandboxClass(Section):
             " with `service.workspaceDomain`.",
         ),
     ] = None
+    approval: Annotated[
+        Literal["none", "ask"],
+        Field(
+            description="`ask`: agents' tools that run or change something wait for a person's approval. API keys and"
+            " access tokens then enter by these tools alone."
+        ),
+    ] = "none"
     suspend_after: Annotated[Duration, Field(description="Idle time after which a workspace is suspended.")] = (
         timedelta(minutes=20)
     )

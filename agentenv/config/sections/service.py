@@ -32,6 +32,15 @@ Domain = Annotated[
 HostedZone = Annotated[str, Field(title="the id of a Route 53 hosted zone", pattern=r"^Z[A-Z0-9]{1,31}$")]
 
 
+SecretArn = Annotated[
+    str,
+    Field(
+        title="the ARN of a secret in Secrets Manager",
+        pattern=r"^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]{1,512}$",
+    ),
+]
+
+
 class Workspaced(Section):
     """The program inside sandboxes, which serves processes, files, terminals and ports."""
 
@@ -42,18 +51,51 @@ class SignIn(Section):
     """Signing in with a browser: the OIDC code flow with PKCE, with the issuer of the service."""
 
     client_id: Annotated[str, Field(min_length=1, max_length=256, description="Client id at the issuer.")]
-    client_secret: Annotated[
-        str,
-        Field(
-            title="the ARN of a secret in Secrets Manager",
-            pattern=r"^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]{1,512}$",
-            description="Secret in Secrets Manager whose text is the client secret.",
-        ),
-    ]
+    client_secret: Annotated[SecretArn, Field(description="Secret in Secrets Manager whose text is the client secret.")]
     scopes: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=128)], ...],
         Field(max_length=20, description="Scopes to request besides `openid`."),
     ] = ()
+
+
+ToolName = Literal[
+    "run",
+    "send_input",
+    "stop",
+    "start_server",
+    "write_file",
+    "edit_file",
+    "read_file",
+    "list_files",
+    "search_files",
+    "suspend_workspace",
+    "spawn_workspace",
+]
+
+
+class ApprovalWebhook(Section):
+    """Where a chat or a pager is told what waits for an approval."""
+
+    url: Annotated[Url, Field(description="Its address, by HTTPS.")]
+    secret: Annotated[
+        SecretArn, Field(description="Secret in Secrets Manager whose text is the key of the signature, HMAC-SHA256.")
+    ]
+    ranges: Annotated[
+        tuple[AnyCidr, ...],
+        Field(max_length=20, description="Private ranges that its host may be in. By default it has a public address."),
+    ] = ()
+
+
+class Approvals(Section):
+    """Calls of agents' tools that wait for a person."""
+
+    tools: Annotated[
+        tuple[ToolName, ...],
+        Field(max_length=20, description="Tools that ask in every class. A class with `approval: ask` asks besides."),
+    ] = ()
+    webhook: Annotated[
+        ApprovalWebhook | None, Field(description="Who is told. Without it the console alone shows what waits.")
+    ] = None
 
 
 class TeamLimit(Section):
@@ -159,6 +201,7 @@ class Service(Section):
         SignIn | None,
         Field(description="Sign-in with a browser. Without it only programs enter workspaces, with a token."),
     ] = None
+    approvals: Annotated[Approvals, Field(description="Calls of agents' tools that wait for a person.")] = Approvals()
     dns: Annotated[
         Dns | None, Field(description="Hosted zones for the records. Without it you create the records yourself.")
     ] = None
@@ -209,6 +252,12 @@ class Service(Section):
     def deployed(self) -> bool:
         """Return whether the service is deployed: it has no public image, so `image` must be set."""
         return self.enabled and self.image is not None
+
+    @property
+    def own_secrets(self) -> tuple[str, ...]:
+        """Return the ARNs of the secrets that the service itself reads."""
+        sign_in, webhook = self.sign_in, self.approvals.webhook
+        return (*([sign_in.client_secret] if sign_in else []), *([webhook.secret] if webhook else []))
 
     @property
     def domain_of_workspaces(self) -> str | None:

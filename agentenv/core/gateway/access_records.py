@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 from agentenv.core.gateway.api_keys import SCOPES, Scope
 from agentenv.core.values.object_fields import is_text
@@ -126,7 +126,34 @@ class BreakGlass:
         return f"glass#{self.id}"
 
 
-Record = ApiKey | Link | EndedSession | Alias | BreakGlass
+ApprovalState = Literal["asked", "approved", "denied", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A call of a tool that waits for a person's approval, and the answer."""
+
+    id: str
+    workspace: str
+    owner: str
+    tool: str
+    asked: str  # what the tool is about to do
+    requester: str  # an API key, a session, or an owner by a token
+    created: datetime
+    held_until: datetime
+    expires: datetime
+    state: ApprovalState = "asked"
+    by: str = ""  # who answered
+    until: datetime | None = None  # of an approval for an hour
+    revoked: bool = False
+
+    @property
+    def row(self) -> str:
+        """Return the name of its row."""
+        return f"approval#{self.id}"
+
+
+Record = ApiKey | Link | EndedSession | Alias | BreakGlass | Approval
 
 
 def to_item(record: Record) -> dict[str, Any]:
@@ -152,7 +179,29 @@ def record_of(row: str, item: Mapping[str, Any]) -> Record | None:
     if kind == "glass":
         workspace, _, operator = id_.partition("/")
         return BreakGlass(workspace, operator, str(item.get("reason", "")), created, expires, revoked)
-    return _with_secret(kind, id_, item, created, expires, revoked=revoked)
+    read = _approval(id_, item, created, expires) if kind == "approval" else None
+    return read or _with_secret(kind, id_, item, created, expires, revoked=revoked)
+
+
+def _approval(id_: str, item: Mapping[str, Any], created: datetime, expires: datetime) -> Approval | None:
+    held_until, state = parse_timestamp(item.get("held_until")), item.get("state")
+    # One that cannot be read approves nothing.
+    if held_until is None or state not in get_args(ApprovalState):
+        return None
+    return Approval(
+        id_,
+        created=created,
+        held_until=held_until,
+        expires=expires,
+        state=cast("ApprovalState", state),
+        until=parse_timestamp(item.get("until")),
+        workspace=str(item.get("workspace", "")),
+        owner=str(item.get("owner", "")),
+        tool=str(item.get("tool", "")),
+        asked=str(item.get("asked", "")),
+        requester=str(item.get("requester", "")),
+        by=str(item.get("by", "")),
+    )
 
 
 def _with_secret(

@@ -31,13 +31,13 @@ def service_policy(
     points: str,
     roles: Sequence[str],
     secrets: SecretsPlace | None,
-    client_secret: str | None = None,
+    own_secrets: Sequence[str] = (),
     target_group: str = "",
 ) -> Plain:
     """Return the policy of its role. The tables and `systems` are ARNs, `points` is a pattern of access point ARNs.
 
     `table` is that of the ledger, `access` that of API keys, links and sessions, and `target_group` that of the pods of
-    the gateway. `client_secret` is the secret by which the service is a client of the issuer.
+    the gateway. `own_secrets` are those of the sign-in and of the webhook.
     """
     ledger: Plain = {
         "Sid": "KeepLedger",
@@ -72,9 +72,9 @@ def service_policy(
         },
     ]
     # Secrets Manager appends six characters to the name, which the setting may leave out.
-    named = [client_secret, f"{client_secret}-??????"]
+    named = [name for secret in own_secrets for name in (secret, f"{secret}-??????")]
     read: Plain = {"Sid": "SignIn", "Effect": "Allow", "Action": READ_SECRET, "Resource": named}
-    sign_in = [read] if client_secret is not None else []
+    sign_in = [read] if named else []
     exchange = service_rights(roles, secrets) if secrets is not None else []
     return {"Version": "2012-10-17", "Statement": [ledger, entry, *slots, *sign_in, *exchange, *_targets(target_group)]}
 

@@ -130,8 +130,7 @@ def existing_resources(settings: Settings, account: str) -> tuple[ExistingResour
     # Policies of AWS itself exist in every account.
     customer_managed = [arn for arn in policies if arn is not None and ":iam::aws:" not in arn]
     service = settings.service
-    secret = service.sign_in.client_secret if service.sign_in else None
-    arns = [*customer_managed, settings.storage.kms_key, settings.cost.anomaly_monitor, secret]
+    arns = [*customer_managed, settings.storage.kms_key, settings.cost.anomaly_monitor, *service.own_secrets]
     ec2 = f"arn:aws:ec2:{settings.region}:{account}"
     if transit_gateway := settings.network.transit_gateway:
         arns.append(f"{ec2}:transit-gateway/{transit_gateway}")

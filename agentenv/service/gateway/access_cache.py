@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from agentenv.core.gateway.access_records import Alias, ApiKey, BreakGlass, Link, Record
+from agentenv.core.gateway.access_records import Alias, ApiKey, Approval, BreakGlass, Link, Record
 from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
 from agentenv.service.aws.remote import Remote
 from agentenv.service.gateway.access_table import AccessStore
@@ -26,7 +26,7 @@ TOUCH_SECONDS = 60.0
 # Writers' clocks differ, and a write is visible some time after it got its time.
 OVERLAP = timedelta(seconds=60)
 
-_Kind = TypeVar("_Kind", ApiKey, Link, Alias, BreakGlass)
+_Kind = TypeVar("_Kind", ApiKey, Link, Alias, BreakGlass, Approval)
 
 
 class AccessCache:
@@ -132,6 +132,15 @@ class AccessCache:
         self._require_fresh()
         links = self._select(Link, lambda link: link.workspace == workspace)
         return sorted(links, key=lambda link: (link.created, link.id))
+
+    def approval(self, id_: str) -> Approval | None:
+        """Return what was asked, with its answer."""
+        return self._valid(f"approval#{id_}", Approval)
+
+    def approvals(self) -> list[Approval]:
+        """Return what was asked lately, and what is approved."""
+        self._require_fresh()
+        return self._select(Approval, lambda _: True)
 
     def note_use(self, key: ApiKey) -> None:
         """Note that a key is used now."""

@@ -137,6 +137,7 @@ class Authorizer:
         note_entry: NoteEntry | None = None,
         freed_at: Callable[[str], datetime | None] | None = None,
         own_path: OwnPath | None = None,
+        asks: Callable[[str], bool] = lambda _: False,
         requests: RateLimiter | None = None,
         wakes: RateLimiter | None = None,
     ) -> None:
@@ -144,14 +145,15 @@ class Authorizer:
 
         `sharing_of` returns how a class lets ports be shared, `resolve_alias` the id and the default port of an alias,
         `break_glass` whether an operator may enter a workspace now, `freed_at` when an alias was freed of which
-        browsers may hold data. `own_path` answers the gateway's own paths.
+        browsers may hold data. `own_path` answers the gateway's own paths, `asks` returns
+        whether the tools of a class wait for approvals.
         """
         self._directory, self._domains, self._visitors = directory, domains, visitors
         self._admissions, self._waker, self._now = admissions, waker, now
         admissions.is_admitted, admissions.is_gone = self.is_admitted, self.is_gone
         self._sharing_of, self._resolve_alias, self._break_glass = sharing_of, resolve_alias, break_glass
         self._note_use, self._note_entry, self._own_path = note_use, note_entry, own_path
-        self._freed_at = freed_at
+        self._freed_at, self._asks = freed_at, asks
         self._requests = requests or RateLimiter(REQUESTS_PER_MINUTE)
         self._wakes = wakes or RateLimiter(WAKES_PER_MINUTE)
 
@@ -197,6 +199,9 @@ class Authorizer:
             right = self._right(visitor, workspace, destination)
         if workspace is None or right is None:
             return self._refuse(request, visitor, workspace, destination)
+        if destination.is_api and self._asks(workspace.class_name) and not _is_person(visitor):
+            detail = "programs enter workspaces of this class by the tools alone, which wait for an approval"
+            raise Problem("not-allowed", detail, "use the tools at /mcp, or sign in as a person")
         if _is_paused(workspace):
             return self._gone(destination) if destination.is_of_e2b else _refuse_asleep(request)
         endpoint = self._directory.endpoint(destination.id)
@@ -378,6 +383,10 @@ def _clean(request: EntryRequest) -> Deny | None:
         # A script that cannot be updated is removed by the header, and serves no page of the new owner.
         return refusal(not_found("page"), request, CLEAR_SITE_DATA)
     return None
+
+
+def _is_person(visitor: Visitor) -> bool:
+    return visitor.caller is not None and visitor.caller.source in {"session", "token"}
 
 
 def _is_paused(workspace: Workspace) -> bool:

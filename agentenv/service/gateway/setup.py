@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from agentenv.core.gateway.hosts import CONSOLE
 from agentenv.core.service.rbac import GATEWAY_SECRETS
 from agentenv.core.workspaces.workspace import CreateResult, Workspace
+from agentenv.service.approvals.approvals import Approvals, asks
+from agentenv.service.approvals.webhook import Webhook
 from agentenv.service.aws import clients as aws
 from agentenv.service.aws.remote import Remote
 from agentenv.service.gateway.access_cache import AccessCache
@@ -101,6 +104,19 @@ def sign_in_of(
     )
 
 
+def approvals_of(configuration: Configuration, dependencies: Dependencies) -> Approvals | None:
+    """Create the approvals of tools, and the webhook that tells of them."""
+    access, service = dependencies.access_records, configuration.settings.service
+    if access is None:
+        return None
+    settings, send = service.approvals.webhook, None
+    if settings is not None:
+        link = f"https://{CONSOLE}.{service.domain}/#/approvals" if service.domain else ""
+        secret = client_secret(configuration.region, settings.secret)
+        send = Webhook(settings.url, secret, tuple(map(str, settings.ranges)), link, dependencies.now).send
+    return Approvals(access, dependencies.backend, send, dependencies.now)
+
+
 def client_secret(region: str, arn: str) -> Callable[[], Awaitable[str]]:
     """Return a function that reads the secret of the service as a client of the issuer, once it is needed."""
     client, calls = aws.client("secretsmanager", region), Remote("Secrets Manager")
@@ -155,6 +171,7 @@ async def running_gateway(
         note_use=use.note,
         note_entry=dependencies.note_entry,
         freed_at=access.freed_at if access is not None else None,
+        asks=lambda name: asks(dependencies.catalog.settings, "run", name),
         own_path=OwnPaths(access, secrets.current, dependencies.now).answer if access is not None else None,
         resolve_alias=aliases_in(access),
         break_glass=lambda id_, owner: access is not None and access.break_glass(id_, owner) is not None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 from fastapi import FastAPI
 
+from agentenv.service.approvals import routes as approval_routes
 from agentenv.service.catalog import Catalog
 from agentenv.service.console import routes as console
 from agentenv.service.credentials import routes as credential_routes
@@ -21,7 +22,14 @@ from agentenv.service.e2b import app as e2b
 from agentenv.service.gateway.browser_sessions import BrowserSessions
 from agentenv.service.gateway.keys import ApiKeys
 from agentenv.service.gateway.sealing import WorkspaceTokens
-from agentenv.service.gateway.setup import People, access_cache_of, running_gateway, secrets_cache_of, sign_in_of
+from agentenv.service.gateway.setup import (
+    People,
+    access_cache_of,
+    approvals_of,
+    running_gateway,
+    secrets_cache_of,
+    sign_in_of,
+)
 from agentenv.service.http import (
     body_limit,
     events,
@@ -116,6 +124,7 @@ def application(lifespan: Any = None, metrics: Metrics | None = None) -> FastAPI
         swarms,
         events,
         operations,
+        approval_routes,
         sessions,
         system,
         usage_routes,
@@ -209,6 +218,7 @@ async def _dependencies(
                 dependencies.sessions = BrowserSessions(
                     access, gateway_secrets.current, lambda caller: classes_for(catalog, caller), now
                 )
+            dependencies.approvals = approvals_of(configuration, dependencies)
             async with running_gateway(configuration, dependencies, signer, gateway_secrets):
                 yield dependencies
     finally:

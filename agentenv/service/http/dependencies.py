@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agentenv.config.sections.service import Service
     from agentenv.core.ledger.budgets import MonthlySpend, Policy
     from agentenv.core.ledger.rows import Row
+    from agentenv.service.approvals.approvals import Approvals
     from agentenv.service.catalog import Catalog
     from agentenv.service.credentials.exchange import Exchange
     from agentenv.service.credentials.vault import Vault
@@ -141,6 +142,7 @@ class Dependencies:
     access_records: AccessCache | None = None
     sign_in: SignIn | None = None
     sessions: BrowserSessions | None = None  # of people in a browser; the sign-in's, where there is one
+    approvals: Approvals | None = None
     gateway: GatewayAddresses | None = None
     access: AccessTokens | None = None
     note_entry: NoteEntry | None = None  # records who enters a workspace through the service

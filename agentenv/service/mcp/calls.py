@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -15,6 +17,7 @@ from agentenv.client.sandbox import AsyncSandbox
 from agentenv.core.gateway.api_keys import Scope
 from agentenv.core.lifecycle.deadline import timeout_is_over
 from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.approvals.approvals import Question, asks, may_ask
 from agentenv.service.gateway.rights import Visitor, is_foreign
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import Action, require
@@ -27,6 +30,9 @@ from agentenv.service.kube.client import KubeApiError
 P = ParamSpec("P")
 T = TypeVar("T")
 WAIT = 45.0
+# A call answers within the idle timeouts of load balancers and clients.
+LONGEST_SECONDS = 240
+_TIMES = {"timeout", "wait"}
 Opened = Literal["processes", "files"]
 # The type of the server's context; its lifespan and request types are not used.
 CallContext = Context[Any, Any]
@@ -65,6 +71,21 @@ class Call:
             raise not_found("workspace")
         return workspace
 
+    async def approved(self, tool: str, arguments: Mapping[str, Any]) -> float:
+        """Wait for a person's approval where a call needs one; return the seconds that it was held."""
+        id_ = arguments.get("workspace") or arguments.get("parent")
+        approvals, settings = self.dependencies.approvals, self.dependencies.catalog.settings
+        if not isinstance(id_, str) or not may_ask(settings, tool):
+            return 0.0
+        workspace = await self.workspace(id_, "write", "use")
+        if not asks(settings, tool, workspace.class_name):
+            return 0.0
+        if approvals is None:
+            raise Problem("unavailable", f"{tool} needs an approval, and nobody can be asked", "ask the platform team")
+        began = time.monotonic()
+        await approvals.require(workspace, Question(tool, _text(arguments), self.caller))
+        return time.monotonic() - began
+
     async def sandbox(self, id_: str, action: Action = "write", *, opened: Opened) -> AsyncSandbox:
         """Return a client of a workspace that runs; one that is suspended is resumed first. The entry is recorded."""
         workspace = await self.workspace(id_, action, "use")
@@ -97,12 +118,26 @@ class Call:
         return result.workspace
 
 
+def _text(arguments: Mapping[str, Any]) -> str:
+    """Return what a call is about to do, as a person reads it."""
+    rows = {name: value for name, value in arguments.items() if name not in {"context", "workspace", "parent"}}
+    return "\n".join(f"{name}: {value}" for name, value in rows.items() if value is not None)
+
+
 def tool(act: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Return a tool whose expected failures are texts that say what to do; others are logged, and not shown."""
+
+    signature = inspect.signature(act)
 
     @functools.wraps(act)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
+            bound = signature.bind(*args, **kwargs)
+            held = await Call.of(bound.arguments["context"]).approved(act.__name__, bound.arguments)
+            for name in _TIMES & bound.signature.parameters.keys() if held else ():
+                # A call takes no longer for having been held.
+                bound.apply_defaults()
+                kwargs[name] = min(bound.arguments[name], max(0.0, LONGEST_SECONDS - held))
             return await act(*args, **kwargs)
         except Problem as problem:
             raise ToolError(str(problem)) from problem

@@ -12,11 +12,9 @@ from pydantic import BaseModel, Field
 from agentenv.client.connect_json import SandboxError
 from agentenv.client.sandbox import AsyncSandbox, Command, Event, Output, Started
 from agentenv.service.http.problems import Problem
-from agentenv.service.mcp.calls import Call, CallContext, tool
+from agentenv.service.mcp.calls import LONGEST_SECONDS, Call, CallContext, tool
 from agentenv.service.mcp.output import Bounded
 
-# A call answers within the idle timeouts of load balancers and clients.
-LONGEST_SECONDS = 240
 _KILL, _TERMINATE = 9, 15
 _RECENT_SECONDS = 0.25
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,12 +54,12 @@ def _command(process: psutil.Process) -> list[str]:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Serving]:
+def serving(folder: Path, command: Sequence[str] = COMMAND, seconds: float = SECONDS * 5) -> Iterator[Serving]:
     environment = {key: value for key, value in os.environ.items() if key != MARK}
     process = subprocess.Popen(
-        [*COMMAND, "--state", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        [*command, "--state", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
-    timer = threading.Timer(SECONDS * 5, process.kill)
+    timer = threading.Timer(seconds, process.kill)
     timer.start()
     try:
         assert process.stdout is not None

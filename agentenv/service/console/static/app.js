@@ -9,11 +9,13 @@ import { isOperator, known, load, updates } from "./store.js";
 const PAGES = [
   [/^\/?$/, async () => listPage],
   [/^\/w\/([a-z0-9-]+)(?:\/(terminal|files|ports|events|details))?$/, async () => (await import("./workspace.js")).workspacePage],
+  [/^\/approvals$/, async () => (await import("./approvals.js")).approvalsPage],
   [/^\/keys$/, async () => (await import("./keys.js")).keysPage],
   [/^\/operations$/, async () => (await import("./operations.js")).operationsPage],
 ];
 const LINKS = [
   ["#/", "Workspaces", () => true],
+  ["#/approvals", "Approvals", () => true],
   ["#/keys", "API keys", () => true],
   ["#/operations", "Operations", isOperator],
 ];

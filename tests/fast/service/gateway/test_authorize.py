@@ -400,3 +400,17 @@ def test_sandbox_is_not_found_after_its_timeout() -> None:
     assert scope(run(gate, SANDBOX, **headers)) == "api"
     gate.directory.change(MINE, deadline=gate.clock.now())
     assert denied(run(gate, SANDBOX, **headers)).status == 502
+
+
+def test_programs_enter_a_class_that_asks_by_its_tools_alone() -> None:
+    gate = entrance(asks=lambda name: name == "standard")
+
+    async def act() -> None:
+        api, port = f"49983-{MINE}.{WORKSPACES}", f"3000-{MINE}.{WORKSPACES}"
+        refused = denied(await gate.check(api, x_access_token=gate.access_token(MINE)))
+        assert refused.status == 403
+        assert "use the tools at /mcp" in refused.body
+        allowed(await gate.check(api, **gate.bearer("u-me")))
+        allowed(await gate.check(port, **gate.bearer("u-me")))
+
+    asyncio.run(act())
