@@ -28,6 +28,7 @@ BENCHES = {
     "devloop": "a developer's steps on a home with the latency of a network, compared with a local disk",
     "workspaced": "commands, output and files through workspaced, compared with a bare shell and with cp",
     "gateway": "a request through the gateway, compared with an authorizer that always allows; wakes; WebSockets",
+    "console": "first paint of the console in Chromium, compared with a page of one heading",
     "gate": "a warm `make test`, compared with plain pytest",
 }
 
