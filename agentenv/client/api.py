@@ -51,7 +51,7 @@ class Approval(TypedDict):
     id: str
     workspace: str
     tool: str
-    asked: str
+    text: str
     created: str
     expires: str
     state: Literal["asked", "approved", "denied", "expired"]

@@ -46,21 +46,21 @@ class State:
         """Return the API key, created at the first start; its file is readable by its owner only."""
         if self.key_file.exists() and key_id(key := self.key_file.read_text(encoding="ascii").strip()):
             return key
-        return _written(self.key_file, new_key())
+        return _create_private(self.key_file, new_key())
 
     def webhook_secret(self) -> str:
         """Return the key of the signatures of approvals' webhook, created at the first use."""
         file = self.folder / "webhook-secret"
         if file.exists() and (secret := file.read_text(encoding="ascii").strip()):
             return secret
-        return _written(file, secrets.token_hex(32))
+        return _create_private(file, secrets.token_hex(32))
 
     def announce(self, address: str) -> None:
         """Record the address, for the message of a second start."""
         (self.folder / "lock").write_text(f"{address} (process {os.getpid()})", encoding="utf-8")
 
 
-def _written(file: Path, text: str) -> str:
+def _create_private(file: Path, text: str) -> str:
     """Write a text to a file that only its owner reads, and return it."""
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -137,7 +137,7 @@ class Approval:
     workspace: str
     owner: str
     tool: str
-    asked: str  # what the tool is about to do
+    text: str  # what the tool is about to do
     requester: str  # an API key, a session, or an owner by a token
     created: datetime
     held_until: datetime
@@ -198,7 +198,7 @@ def _approval(id_: str, item: Mapping[str, Any], created: datetime, expires: dat
         workspace=str(item.get("workspace", "")),
         owner=str(item.get("owner", "")),
         tool=str(item.get("tool", "")),
-        asked=str(item.get("asked", "")),
+        text=str(item.get("text", "")),
         requester=str(item.get("requester", "")),
         by=str(item.get("by", "")),
     )

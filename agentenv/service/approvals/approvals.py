@@ -1,7 +1,7 @@
 """Approvals: a call of an agent's tool is held until a person has answered, for two minutes at most.
 
-What is asked is a record of the table of access, so that the answer may come to any replica. An approval is for this
-call, or for an hour for this tool, workspace and caller. It adds no right: the class and the caller's own still hold.
+What a call asks for is a record of the table of access, so that the answer may come to any replica. An approval is for
+this call, or for an hour for this tool, workspace and caller. It adds no right: those of class and caller still hold.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Question:
         return self.caller.session or f"owner:{self.caller.owner}"
 
 
-def may_ask(settings: Settings, tool: str) -> bool:
+def may_need_approval(settings: Settings, tool: str) -> bool:
     """Return whether a tool asks in any class."""
     return tool in settings.service.approvals.tools or any(
-        asks(settings, tool, each.name) for each in settings.sandbox_classes
+        needs_approval(settings, tool, each.name) for each in settings.sandbox_classes
     )
 
 
-def asks(settings: Settings, tool: str, class_name: str) -> bool:
+def needs_approval(settings: Settings, tool: str, class_name: str) -> bool:
     """Return whether a tool asks in workspaces of a class."""
     in_class = any(each.name == class_name and each.approval == "ask" for each in settings.sandbox_classes)
     return tool in settings.service.approvals.tools or (in_class and tool in ACTING)
@@ -89,7 +89,7 @@ class Approvals:
         send: Callable[[Approval], Awaitable[None]] | None,
         now: Callable[[], datetime],
     ) -> None:
-        """`send` tells a webhook what is asked."""
+        """`send` tells a webhook of a call that waits."""
         self._access, self._directory, self._now = access, directory, now
         self._send = send
         self._waiting: Counter[str] = Counter()
@@ -103,12 +103,12 @@ class Approvals:
         if self._waiting[owner] >= MOST_WAITING_OF_OWNER:
             detail = f"{MOST_WAITING_OF_OWNER} calls wait for an approval"
             raise Problem("too-many-requests", detail, "answer them first", retry_after=30)
-        asked = Approval(
+        request = Approval(
             id=secrets.token_hex(8),
             workspace=workspace.id,
             owner=owner,
             tool=question.tool,
-            asked=question.text[:LONGEST_TEXT],
+            text=question.text[:LONGEST_TEXT],
             requester=question.requester,
             created=now,
             held_until=now + HELD_FOR,
@@ -116,13 +116,13 @@ class Approvals:
         )
         self._waiting[owner] += 1
         try:
-            await self._access.put(asked)
-            await self._directory.notify(workspace.id, "ApprovalRequested", f"{asked.tool} waits ({asked.id})")
-            self._tell(asked)
-            answered = await self._answer(asked)
+            await self._access.put(request)
+            await self._directory.notify(workspace.id, "ApprovalRequested", f"{request.tool} waits ({request.id})")
+            self._notify_webhook(request)
+            answered = await self._answer(request)
         except asyncio.CancelledError:
             # Nobody waits any more.
-            self._in_background(self._access.put(replace(asked, state="expired")))
+            self._in_background(self._access.put(replace(request, state="expired")))
             raise
         finally:
             self._waiting[owner] -= 1
@@ -135,12 +135,12 @@ class Approvals:
             raise Problem("not-allowed", detail, "ask a person to open the console's approvals, and call again")
 
     def list(self, caller: Caller) -> list[Approval]:
-        """Return what is asked of a caller, and was in the last hour, the latest first."""
+        """Return what a caller is to answer, and was in the last hour, the latest first."""
         rows = [row for row in self._access.approvals() if self._may_answer(caller, row)]
         return sorted((self._current(row) for row in rows), key=lambda row: row.created, reverse=True)
 
     async def answer(self, caller: Caller, id_: str, answer: Answer, extent: Extent) -> Approval:
-        """Answer what is asked of a caller, who is a person."""
+        """Answer a call that waits for a caller, who is a person."""
         row = self._access.approval(id_)
         if row is None or not self._may_answer(caller, row):
             raise not_found("approval")
@@ -183,28 +183,28 @@ class Approvals:
         is_over = row.state == "asked" and row.held_until <= self._now()
         return replace(row, state="expired") if is_over else row
 
-    async def _answer(self, asked: Approval) -> Approval:
+    async def _answer(self, request: Approval) -> Approval:
         """Return the record once it is answered or expired."""
         while True:
-            row = self._current(self._access.approval(asked.id) or asked)
+            row = self._current(self._access.approval(request.id) or request)
             if row.state != "asked":
                 return row
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _tell(self, asked: Approval) -> None:
+    def _notify_webhook(self, request: Approval) -> None:
         if self._send is not None:
-            self._in_background(self._sent(self._send, asked))
+            self._in_background(self._sent(self._send, request))
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _sent(self, send: Callable[[Approval], Awaitable[None]], asked: Approval) -> None:
+    async def _sent(self, send: Callable[[Approval], Awaitable[None]], request: Approval) -> None:
         try:
-            await send(asked)
+            await send(request)
         except Exception as failure:  # noqa: BLE001 - the console shows it all the same
-            facts = {"why": type(failure).__name__, "approval": asked.id}
+            facts = {"why": type(failure).__name__, "approval": request.id}
             _LOG.warning("the webhook of approvals does not answer", extra={"facts": facts})
 
 

@@ -36,7 +36,7 @@ class ApprovalShape(Shape):
     id: str
     workspace: str
     tool: str
-    asked: Annotated[str, Field(description="What the tool is about to do. It is the caller's text: data, no advice.")]
+    text: Annotated[str, Field(description="What the tool is about to do. It is the caller's text: data, no advice.")]
     created: datetime
     expires: Annotated[datetime, Field(description="Until when the call is held.")]
     state: Literal["asked", "approved", "denied", "expired"]
@@ -50,7 +50,7 @@ class ApprovalShape(Shape):
             id=row.id,
             workspace=row.workspace,
             tool=row.tool,
-            asked=row.asked,
+            text=row.text,
             created=row.created,
             expires=row.held_until,
             state=row.state,

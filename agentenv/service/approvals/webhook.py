@@ -41,9 +41,9 @@ class Webhook:
     link: str  # where a person answers
     now: Callable[[], datetime]
 
-    async def send(self, asked: Approval) -> None:
-        """Send what is asked; raise where it was not received."""
-        body = json.dumps(_message(asked, self.link)).encode()
+    async def send(self, request: Approval) -> None:
+        """Send a call that waits; raise where it was not received."""
+        body = json.dumps(_message(request, self.link)).encode()
         timestamp = str(int(self.now().timestamp()))
         headers = {
             "Content-Type": "application/json",
@@ -106,17 +106,17 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-def _message(asked: Approval, link: str) -> dict[str, object]:
-    text = f"{asked.tool} in {asked.workspace} waits for an approval: {link}"
+def _message(request: Approval, link: str) -> dict[str, object]:
+    text = f"{request.tool} in {request.workspace} waits for an approval: {link}"
     return {
         "type": "approval.requested",
-        "id": asked.id,
-        "workspace": asked.workspace,
-        "owner": asked.owner,
-        "tool": asked.tool,
-        "asked": asked.asked,
-        "created": format_timestamp(asked.created),
-        "held_until": format_timestamp(asked.held_until),
+        "id": request.id,
+        "workspace": request.workspace,
+        "owner": request.owner,
+        "tool": request.tool,
+        "asked": request.text,
+        "created": format_timestamp(request.created),
+        "held_until": format_timestamp(request.held_until),
         "link": link,
         "text": text,
     }

@@ -137,7 +137,7 @@ class Authorizer:
         note_entry: NoteEntry | None = None,
         freed_at: Callable[[str], datetime | None] | None = None,
         own_path: OwnPath | None = None,
-        asks: Callable[[str], bool] = lambda _: False,
+        needs_approval: Callable[[str], bool] = lambda _: False,
         requests: RateLimiter | None = None,
         wakes: RateLimiter | None = None,
     ) -> None:
@@ -145,7 +145,7 @@ class Authorizer:
 
         `sharing_of` returns how a class lets ports be shared, `resolve_alias` the id and the default port of an alias,
         `break_glass` whether an operator may enter a workspace now, `freed_at` when an alias was freed of which
-        browsers may hold data. `own_path` answers the gateway's own paths, `asks` returns
+        browsers may hold data. `own_path` answers the gateway's own paths, `needs_approval` returns
         whether the tools of a class wait for approvals.
         """
         self._directory, self._domains, self._visitors = directory, domains, visitors
@@ -153,7 +153,7 @@ class Authorizer:
         admissions.is_admitted, admissions.is_gone = self.is_admitted, self.is_gone
         self._sharing_of, self._resolve_alias, self._break_glass = sharing_of, resolve_alias, break_glass
         self._note_use, self._note_entry, self._own_path = note_use, note_entry, own_path
-        self._freed_at, self._asks = freed_at, asks
+        self._freed_at, self._needs_approval = freed_at, needs_approval
         self._requests = requests or RateLimiter(REQUESTS_PER_MINUTE)
         self._wakes = wakes or RateLimiter(WAKES_PER_MINUTE)
 
@@ -199,7 +199,7 @@ class Authorizer:
             right = self._right(visitor, workspace, destination)
         if workspace is None or right is None:
             return self._refuse(request, visitor, workspace, destination)
-        if destination.is_api and self._asks(workspace.class_name) and not _is_person(visitor):
+        if destination.is_api and self._needs_approval(workspace.class_name) and not _is_person(visitor):
             detail = "programs enter workspaces of this class by the tools alone, which wait for an approval"
             raise Problem("not-allowed", detail, "use the tools at /mcp, or sign in as a person")
         if _is_paused(workspace):

@@ -17,7 +17,7 @@ from agentenv.client.sandbox import AsyncSandbox
 from agentenv.core.gateway.api_keys import Scope
 from agentenv.core.lifecycle.deadline import timeout_is_over
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.approvals.approvals import Question, asks, may_ask
+from agentenv.service.approvals.approvals import Question, may_need_approval, needs_approval
 from agentenv.service.gateway.rights import Visitor, is_foreign
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import Action, require
@@ -75,10 +75,10 @@ class Call:
         """Wait for a person's approval where a call needs one; return the seconds that it was held."""
         id_ = arguments.get("workspace") or arguments.get("parent")
         approvals, settings = self.dependencies.approvals, self.dependencies.catalog.settings
-        if not isinstance(id_, str) or not may_ask(settings, tool):
+        if not isinstance(id_, str) or not may_need_approval(settings, tool):
             return 0.0
         workspace = await self.workspace(id_, "write", "use")
-        if not asks(settings, tool, workspace.class_name):
+        if not needs_approval(settings, tool, workspace.class_name):
             return 0.0
         if approvals is None:
             raise Problem("unavailable", f"{tool} needs an approval, and nobody can be asked", "ask the platform team")

@@ -27,7 +27,7 @@ export function approvalsPage() {
       { class: "card", "aria-label": `Approval of ${named}` },
       h("h2", {}, row.tool),
       h("p", { class: "muted small" }, h("a", { href: `#/w/${row.workspace}` }, row.workspace), ` · asked ${ago(row.created)} · until ${at(row.expires)}`),
-      h("pre", { tabindex: "0", "aria-label": "What is asked" }, row.asked.split("\n").map((line) => `${visible(line)}\n`).join("")),
+      h("pre", { tabindex: "0", "aria-label": "What is asked" }, row.text.split("\n").map((line) => `${visible(line)}\n`).join("")),
       h(
         "div",
         { class: "actions" },

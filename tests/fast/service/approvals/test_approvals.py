@@ -15,7 +15,7 @@ from agentenv.core.gateway.access_records import Approval, record_of, to_item
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.dev.settings import default_settings
 from agentenv.service.approvals import approvals as module
-from agentenv.service.approvals.approvals import Approvals, Question, asks, may_ask
+from agentenv.service.approvals.approvals import Approvals, Question, may_need_approval, needs_approval
 from agentenv.service.gateway.access_cache import AccessCache
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
 from agentenv.service.http.problems import Problem
@@ -55,7 +55,7 @@ class Stage:
     replicas: list[Approvals]
     sent: list[Approval]
 
-    async def asked(self, replica: int = 0) -> Approval:
+    async def waiting(self, replica: int = 0) -> Approval:
         """Return what waits, once it does."""
         while True:
             await self.caches[replica].poll()
@@ -70,8 +70,8 @@ def on_stage(act: Callable[[Stage], Awaitable[None]], monkeypatch: pytest.Monkey
     store, clock, directory, sent = MemoryStore(), Clock(START), Directory(), list[Approval]()
     caches = [AccessCache(store, now=clock.now, monotonic=clock.monotonic) for _ in range(2)]
 
-    async def send(asked: Approval) -> None:
-        sent.append(asked)
+    async def send(request: Approval) -> None:
+        sent.append(request)
 
     async def run() -> None:
         for cache in caches:
@@ -87,21 +87,21 @@ def test_a_call_is_held_until_a_person_approves_it_at_any_replica(monkeypatch: p
     async def act(stage: Stage) -> None:
         first, second = stage.replicas
         held = asyncio.create_task(first.require(WORKSPACE, QUESTION))
-        asked = await stage.asked(1)
-        assert (asked.tool, asked.asked, asked.workspace) == ("run", "command: rm -r build", MINE)
+        request = await stage.waiting(1)
+        assert (request.tool, request.text, request.workspace) == ("run", "command: rm -r build", MINE)
         assert not held.done()
-        await second.answer(OWNER, asked.id, "approve", "once")
+        await second.answer(OWNER, request.id, "approve", "once")
         while not held.done():
             await stage.caches[0].poll()
             await asyncio.sleep(0)
         await held
         assert [reason for reason, _ in stage.directory.events] == ["ApprovalRequested", "Approved"]
-        assert f"run once by u-me ({asked.id})" in stage.directory.events[1][1]
-        assert "rm -r" not in str(stage.directory.events), "what is asked may hold secrets"
-        assert [row.id for row in stage.sent] == [asked.id]
+        assert f"run once by u-me ({request.id})" in stage.directory.events[1][1]
+        assert "rm -r" not in str(stage.directory.events), "what is request may hold secrets"
+        assert [row.id for row in stage.sent] == [request.id]
         # It was for that call alone.
         again = asyncio.create_task(first.require(WORKSPACE, QUESTION))
-        assert (await stage.asked()).id != asked.id
+        assert (await stage.waiting()).id != request.id
         again.cancel()
 
     on_stage(act, monkeypatch)
@@ -111,7 +111,7 @@ def test_an_approval_for_an_hour_is_for_the_tool_the_workspace_and_the_caller(mo
     async def act(stage: Stage) -> None:
         replica = stage.replicas[0]
         held = asyncio.create_task(replica.require(WORKSPACE, QUESTION))
-        await replica.answer(OWNER, (await stage.asked()).id, "approve", "hour")
+        await replica.answer(OWNER, (await stage.waiting()).id, "approve", "hour")
         await held
         await replica.require(WORKSPACE, Question("run", "command: ls", AGENT))
         other_key = Caller("u-me", AGENT.roles, "key", session="key.000000000002")
@@ -122,7 +122,7 @@ def test_an_approval_for_an_hour_is_for_the_tool_the_workspace_and_the_caller(mo
             (other, QUESTION),
         ):
             task = asyncio.create_task(replica.require(workspace, question))
-            assert (await stage.asked()).state == "asked"
+            assert (await stage.waiting()).state == "asked"
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             while any(row.state == "asked" for row in replica.list(OWNER)):
@@ -130,26 +130,26 @@ def test_an_approval_for_an_hour_is_for_the_tool_the_workspace_and_the_caller(mo
         stage.clock.seconds = module.GRANTED_FOR.total_seconds() + 1
         await stage.caches[0].poll()
         late = asyncio.create_task(replica.require(WORKSPACE, QUESTION))
-        assert (await stage.asked()).held_until > stage.clock.now()
+        assert (await stage.waiting()).held_until > stage.clock.now()
         late.cancel()
 
     on_stage(act, monkeypatch)
 
 
-def test_a_denied_call_and_one_that_nobody_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_denied_or_unanswered_call_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(stage: Stage) -> None:
         replica = stage.replicas[0]
         held = asyncio.create_task(replica.require(WORKSPACE, QUESTION))
-        await replica.answer(OWNER, (await stage.asked()).id, "deny", "once")
+        await replica.answer(OWNER, (await stage.waiting()).id, "deny", "once")
         with pytest.raises(Problem, match="denied by u-me"):
             await held
         held = asyncio.create_task(replica.require(WORKSPACE, QUESTION))
-        asked = await stage.asked()
+        request = await stage.waiting()
         stage.clock.seconds = 121
         with pytest.raises(Problem, match="nobody approved run within 120 s"):
             await held
         with pytest.raises(Problem, match="nobody waits"):
-            await replica.answer(OWNER, asked.id, "approve", "hour")
+            await replica.answer(OWNER, request.id, "approve", "hour")
         assert {row.state for row in replica.list(OWNER)} == {"denied", "expired"}
 
     on_stage(act, monkeypatch)
@@ -159,17 +159,17 @@ def test_only_a_person_who_may_change_the_workspace_answers(monkeypatch: pytest.
     async def act(stage: Stage) -> None:
         replica = stage.replicas[0]
         held = asyncio.create_task(replica.require(WORKSPACE, QUESTION))
-        asked = await stage.asked()
+        request = await stage.waiting()
         stranger = Caller("u-other", OWNER.roles, "session", session="b" * 32)
         operator = Caller("u-ops", with_implied_roles("operator"), "session", session="c" * 32)
         for caller, words in ((stranger, "no such approval"), (operator, "no such approval"), (AGENT, "API key")):
             with pytest.raises(Problem, match=words):
-                await replica.answer(caller, asked.id, "approve", "once")
+                await replica.answer(caller, request.id, "approve", "once")
         assert replica.list(stranger) == []
         # Another workspace of the same id has another owner.
         stage.directory.workspace = Workspace(MINE, "u-other", "standard", "user", "running")
         with pytest.raises(Problem, match="no such approval"):
-            await replica.answer(stranger, asked.id, "approve", "once")
+            await replica.answer(stranger, request.id, "approve", "once")
         held.cancel()
 
     on_stage(act, monkeypatch)
@@ -181,7 +181,7 @@ def test_a_call_that_ends_withdraws_its_question_and_few_wait_at_once(monkeypatc
     async def act(stage: Stage) -> None:
         replica = stage.replicas[0]
         held = asyncio.create_task(replica.require(WORKSPACE, QUESTION))
-        asked = await stage.asked()
+        request = await stage.waiting()
         with pytest.raises(Problem, match="wait for an approval"):
             await replica.require(WORKSPACE, QUESTION)
         held.cancel()
@@ -189,7 +189,7 @@ def test_a_call_that_ends_withdraws_its_question_and_few_wait_at_once(monkeypatc
         while replica.list(OWNER)[0].state == "asked":
             await asyncio.sleep(0)
         with pytest.raises(Problem, match="nobody waits"):
-            await replica.answer(OWNER, asked.id, "approve", "once")
+            await replica.answer(OWNER, request.id, "approve", "once")
 
     on_stage(act, monkeypatch)
 
@@ -204,23 +204,27 @@ def test_a_record_is_read_as_it_was_written_and_an_unknown_state_approves_nothin
     assert record_of(record.row, {**item, "held_until": "soon"}) is None
 
 
-def test_a_class_asks_for_what_acts_and_the_service_for_the_tools_that_it_names() -> None:
+def test_acting_tools_need_approval_in_a_class_and_named_tools_everywhere() -> None:
     settings = default_settings()
-    assert not any(may_ask(settings, name) for name in ("run", "read_file"))
+    assert not any(may_need_approval(settings, name) for name in ("run", "read_file"))
     [standard] = settings.sandbox_classes
-    asking = settings.model_copy(update={"sandbox_classes": (standard.model_copy(update={"approval": "ask"}),)})
-    assert asks(asking, "run", "standard")
-    assert not asks(asking, "read_file", "standard")
-    assert not asks(asking, "run", "other")
+    settings_with_approval = settings.model_copy(
+        update={"sandbox_classes": (standard.model_copy(update={"approval": "ask"}),)}
+    )
+    assert needs_approval(settings_with_approval, "run", "standard")
+    assert not needs_approval(settings_with_approval, "read_file", "standard")
+    assert not needs_approval(settings_with_approval, "run", "other")
     named = settings.service.approvals.model_copy(update={"tools": ("read_file",)})
     service = settings.service.model_copy(update={"approvals": named})
-    assert asks(settings.model_copy(update={"service": service}), "read_file", "other")
+    assert needs_approval(settings.model_copy(update={"service": service}), "read_file", "other")
 
 
 def test_a_tool_runs_only_after_the_approval_and_no_longer_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = default_settings()
     [standard] = settings.sandbox_classes
-    asking = settings.model_copy(update={"sandbox_classes": (standard.model_copy(update={"approval": "ask"}),)})
+    settings_with_approval = settings.model_copy(
+        update={"sandbox_classes": (standard.model_copy(update={"approval": "ask"}),)}
+    )
     ran: list[float] = []
 
     async def run(workspace: str, command: str, context: Any, timeout: float = 240) -> str:
@@ -234,7 +238,7 @@ def test_a_tool_runs_only_after_the_approval_and_no_longer_for_it(monkeypatch: p
         replica = stage.replicas[0]
         dependencies = SimpleNamespace(
             backend=SimpleNamespace(get=get),
-            catalog=SimpleNamespace(settings=asking),
+            catalog=SimpleNamespace(settings=settings_with_approval),
             approvals=replica,
             now=stage.clock.now,
         )
@@ -242,15 +246,15 @@ def test_a_tool_runs_only_after_the_approval_and_no_longer_for_it(monkeypatch: p
         request = SimpleNamespace(state=state, client=None, headers={})
         context = cast("Any", SimpleNamespace(request_context=SimpleNamespace(request=request)))
         call = asyncio.ensure_future(tool(run)(MINE, "make", context))
-        asked = await stage.asked()
-        assert asked.asked == "command: make"
+        request = await stage.waiting()
+        assert request.text == "command: make"
         assert ran == []
-        await replica.answer(OWNER, asked.id, "approve", "once")
+        await replica.answer(OWNER, request.id, "approve", "once")
         assert await call == "make"
         assert ran[0] < 240
         stage.clock.seconds = 10
         refused = asyncio.ensure_future(tool(run)(MINE, "make", context))
-        await replica.answer(OWNER, (await stage.asked()).id, "deny", "once")
+        await replica.answer(OWNER, (await stage.waiting()).id, "deny", "once")
         with pytest.raises(Exception, match="denied"):
             await refused
         assert len(ran) == 1

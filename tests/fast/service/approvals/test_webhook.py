@@ -27,7 +27,7 @@ from agentenv.service.approvals.webhook import (
 )
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
-ASKED = Approval("0" * 16, "w-1", "u-me", "run", "command: ls", "key.1", NOW, NOW, NOW)
+WAITING = Approval("0" * 16, "w-1", "u-me", "run", "command: ls", "key.1", NOW, NOW, NOW)
 
 
 @pytest.fixture
@@ -60,10 +60,10 @@ def send(port: int, ranges: tuple[str, ...] = ("127.0.0.0/8", "::1/128"), host: 
         return "hush"
 
     url = f"http://{host}:{port}/hook"
-    asyncio.run(Webhook(url, secret, ranges, "https://console.example.com/#/approvals", lambda: NOW).send(ASKED))
+    asyncio.run(Webhook(url, secret, ranges, "https://console.example.com/#/approvals", lambda: NOW).send(WAITING))
 
 
-def test_a_message_is_signed_with_its_time_and_says_what_is_asked(server: Any) -> None:
+def test_a_message_has_the_call_and_a_signature_with_its_time(server: Any) -> None:
     send(server.server_port, host="127.0.0.1")
     [(headers, body)] = server.received
     expected = hmac.new(b"hush", headers[TIMESTAMP].encode() + b"." + body, hashlib.sha256).hexdigest()

@@ -402,8 +402,8 @@ def test_sandbox_is_not_found_after_its_timeout() -> None:
     assert denied(run(gate, SANDBOX, **headers)).status == 502
 
 
-def test_programs_enter_a_class_that_asks_by_its_tools_alone() -> None:
-    gate = entrance(asks=lambda name: name == "standard")
+def test_programs_enter_a_class_with_approval_by_its_tools_alone() -> None:
+    gate = entrance(needs_approval=lambda name: name == "standard")
 
     async def act() -> None:
         api, port = f"49983-{MINE}.{WORKSPACES}", f"3000-{MINE}.{WORKSPACES}"
