@@ -72,7 +72,7 @@ def listed(served: Served, owner: str, replica: int) -> list[str]:
 
 
 def ready(served: Served) -> set[int]:
-    return {httpx2.get(f"{url}/readyz", trust_env=False).status_code for url in served.urls}
+    return {httpx2.get(f"{url}/readyz", trust_env=False, timeout=TIMEOUT).status_code for url in served.urls}
 
 
 def test_deeply_nested_annotation_stops_no_replica_and_no_loop(

@@ -245,7 +245,8 @@ def test_agent_workspace_has_one_writer_at_a_time(workspaces: ServedWorkspaces) 
 
 def test_api_conforms_to_its_openapi_description(workspaces: ServedWorkspaces, tmp_path: Path) -> None:
     description = tmp_path / "openapi.json"
-    description.write_text(httpx2.get(f"{workspaces.served.urls[0]}/openapi.json", trust_env=False).text, "utf-8")
+    url = f"{workspaces.served.urls[0]}/openapi.json"
+    description.write_text(httpx2.get(url, trust_env=False, timeout=TIMEOUT).text, "utf-8")
     token = workspaces.served.issuer.token("schemathesis", team="vetted")
     program = Path(sys.executable).with_name("schemathesis")
     # OpenAPI cannot express that two dates are in order and not too far apart.
@@ -272,6 +273,7 @@ def test_api_conforms_to_its_openapi_description(workspaces: ServedWorkspaces, t
         "none",
         "--seed",
         "1",
+        f"--request-timeout={TIMEOUT}",
         "--no-color",
         "--suppress-health-check",
         "all",

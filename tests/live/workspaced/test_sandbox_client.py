@@ -21,7 +21,7 @@ def _options(sandbox: Sandbox) -> dict[str, Any]:
     """Return the options of an HTTP client that the sandbox itself admits, without a proxy between them."""
     program, *_, keys = sandbox.control
     token = subprocess.run([program, "token", keys], check=True, capture_output=True, text=True).stdout.strip()
-    return {"base_url": sandbox.direct, "headers": {"X-Workspace-Token": token}, "trust_env": False}
+    return {"base_url": sandbox.direct, "headers": {"X-Workspace-Token": token}, "trust_env": False, "timeout": 60}
 
 
 @pytest.fixture

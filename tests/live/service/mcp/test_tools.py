@@ -134,7 +134,7 @@ def test_sub_agent_has_fewer_rights_than_its_parent(state: State, on: Machine) -
 
 def test_callers_are_authenticated_as_in_the_api(state: State, on: Machine) -> None:
     async def act(service: Served) -> None:
-        async with httpx2.AsyncClient(trust_env=False) as http:
+        async with httpx2.AsyncClient(trust_env=False, timeout=60) as http:
             refused = await http.post(f"{service.url}/mcp", json={})
             assert refused.status_code == 401
             where = refused.headers["www-authenticate"].partition('resource_metadata="')[2].rstrip('"')
