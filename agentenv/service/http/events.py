@@ -40,6 +40,16 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1/events", tags=["events"], route_class=AuthenticatedRoute)
 MEDIA_TYPE = "text/event-stream"
+# The schema of each message, not of the stream: so do those that check or show a description read it.
+MESSAGE = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"type": "string", "enum": ["event", "workspace", "removed", "gap", "ready"]},
+        "id": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
 HEARTBEAT_SECONDS = 15.0
 # Less than the time that a response may take.
 SHORTEST_STREAM, LONGEST_STREAM = 200.0, 260.0
@@ -134,7 +144,7 @@ class EventStream(StreamingResponse):
             "description": "Messages of four kinds. `event`: an event of a workspace, with an `id`. `workspace`: a"
             " workspace as it is now. `removed`: a workspace that is gone, or not the caller's to see any more."
             " `gap`: events after the cursor were forgotten; list them. `ready` has the cursor of the start.",
-            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+            "content": {MEDIA_TYPE: {"schema": MESSAGE}},
         },
         **problems(401, 403, 404, 422, 429, 503),
     },
