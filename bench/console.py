@@ -76,6 +76,7 @@ def _paint(console: str, baseline: str) -> tuple[float, float, float, float]:
                 driver.get(address)
                 return wait.until(lambda _: driver.execute_script(_PAINT))
 
+            paint(baseline)  # the first page of a browser also starts its renderer
             plain, first = paint(baseline), paint(console)
             transferred = driver.execute_script(_BYTES)
             paint(baseline)
