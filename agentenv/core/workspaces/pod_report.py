@@ -116,7 +116,7 @@ def _trouble(status: dict[str, Any]) -> str:
 def _scheduled(status: dict[str, Any]) -> dict[str, Any]:
     """Return what the scheduler says of a pod that it has not placed."""
     conditions = (row for row in rows(status, "conditions") if row.get("type") == "PodScheduled")
-    return next((row for row in conditions if row.get("status") == "False"), {})
+    return next((row for row in conditions if row.get("status") == "False"), dict[str, Any]())
 
 
 def _why_waiting(container: Document) -> str:

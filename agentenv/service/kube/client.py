@@ -21,7 +21,7 @@ import httpx2
 from agentenv.core.values.object_fields import Document, parsed_object, rows, section, text
 from agentenv.service.kube.clock import ServerClock
 from agentenv.service.telemetry import traces
-from agentenv.service.workspaces.backend_protocol import BackendError
+from agentenv.service.workspaces.backend_error import BackendError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from agentenv.service.kube.unreadable import ODD
 from agentenv.service.telemetry import traces
-from agentenv.service.workspaces.backend_protocol import BackendError
+from agentenv.service.workspaces.backend_error import BackendError
 
 LONGEST_PAUSE = 300.0
 _LOG = logging.getLogger(__name__)

@@ -167,15 +167,6 @@ class Backend(Protocol):
 Outcome = Literal["done", "already", "resumed", "stopping", "overtaken", "no-sandbox"]
 
 
-class BackendError(Exception):
-    """A failure of one object; a transient one concerns all of them."""
-
-    @property
-    def transient(self) -> bool:
-        """Return whether the backend cannot answer now, as opposed to a request that it refuses."""
-        return False
-
-
 class Clock(Protocol):
     """A source of the current time."""
 

@@ -47,7 +47,6 @@ from agentenv.service.workspaces import (
     retire_releases,
     shared_volumes,
     suspend,
-    swarm_events,
     swarm_outcome,
     swarms,
 )
@@ -305,7 +304,7 @@ def read_swarm_member(document: Any) -> None:
 def read_failure(document: Any) -> None:
     server: Any = FakeApiServer()
     server.list = lambda *_: iter([document, SAMPLES["event"]])
-    run(swarm_events.last_failure, server, ["a"], "task")
+    run(swarm_outcome.last_failure, server, ["a"], "task")
 
 
 def read_event(document: Any) -> None:

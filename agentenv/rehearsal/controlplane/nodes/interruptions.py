@@ -91,7 +91,7 @@ class Interruptions:
 
     def _begin(self, instance_id: str) -> None:
         for node in self._client.get("/api/v1/nodes")["items"]:
-            name = node["metadata"]["name"]
+            name: str = node["metadata"]["name"]
             if node["spec"].get("providerID", "").endswith(f"/{instance_id}") and name not in self._ends:
                 node |= {"apiVersion": "v1", "kind": "Node"}
                 message = "Spot interruption warning was triggered"

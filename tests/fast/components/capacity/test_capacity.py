@@ -334,7 +334,12 @@ def test_classes_of_nodes_have_our_key_role_and_tags(whole: Graph) -> None:
         for kind in of_kind(whole, "EC2NodeClass")
         if "shellscript" in kind.inputs["spec"]["userData"]
     }
-    assert started == {"standard-spot", "standard-on-demand", "untrusted-kata-on-demand"}
+    assert started == {
+        "standard-spot",
+        "standard-on-demand",
+        "untrusted-kata-on-demand",
+        "untrusted-nitro-on-demand",
+    }
 
 
 def test_instance_profile_is_created_where_iam_is_unreachable_and_deleted_after_node_classes(whole: Graph) -> None:

@@ -90,6 +90,8 @@ def test_a_call_is_held_until_a_person_approves_it_at_any_replica(monkeypatch: p
         request = await stage.waiting(1)
         assert (request.tool, request.text, request.workspace) == ("run", "command: rm -r build", MINE)
         assert not held.done()
+        while not stage.directory.events:
+            await asyncio.sleep(0)
         await second.answer(OWNER, request.id, "approve", "once")
         while not held.done():
             await stage.caches[0].poll()

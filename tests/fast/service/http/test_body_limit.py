@@ -54,7 +54,7 @@ def send_parts(method: str, path: str, *headers: tuple[bytes, bytes], parts: int
     }
     app = application()
     app.state.dependencies = SimpleNamespace(
-        sign_in=None, authenticator=Authenticator(), limits=RateLimiter(10), exchange=None
+        sign_in=None, sessions=None, authenticator=Authenticator(), limits=RateLimiter(10), exchange=None
     )
     asyncio.run(app(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in messages[1:])
