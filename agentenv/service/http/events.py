@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema  # noqa: TC002 - FastAPI reads annotations
 
 from agentenv.core.workspaces.workspace import Filter, Workspace
 from agentenv.service.http.auth.callers import Caller
@@ -154,7 +155,10 @@ async def follow(
     request: Request,
     caller: CurrentCaller,
     dependencies: RequestDependencies,
-    last_event_id: Annotated[Cursor | None, Header(description="Instead of `after`, and before it.")] = None,
+    # Without `null` in its description: a header is absent, or a number.
+    last_event_id: Annotated[
+        Cursor | SkipJsonSchema[None], Header(description="Instead of `after`, and before it.")
+    ] = None,
 ) -> Response:
     """Follow the events of the caller's workspaces as server-sent events. It ends after some minutes; continue it."""
     if query.everybody and not caller.is_operator:
