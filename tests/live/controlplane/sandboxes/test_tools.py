@@ -1,8 +1,8 @@
 """Package managers install into the home without root, and what they installed runs after sleep.
 
 The sandbox has the environment of a class's template and a read-only image. Packages come from files: no registry is
-reached. A tool that the image lacks is brought into the home, as users do: uv, mise, pipx as one file (its
-zipapp), and the toolchain of cargo. One that this machine lacks is not tried.
+reached. A tool that the image lacks is brought into the home, as users do: uv, and the toolchain of cargo. One that
+this machine lacks is not tried.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from tests.live.controlplane.sandboxes.pods import UID
 Object = dict[str, Any]
 
 HOME = "/home/agent"
-MISE_COMMAND = "/tmp/by-mise"  # noqa: S108 - of the sandbox
 WHEEL, PACKAGE = "/tmp/rehearsed-1.0-py3-none-any.whl", "/tmp/rehearsed.tgz"  # noqa: S108 - of the sandbox
 GO_PROGRAM = b'package main\n\nimport "os"\n\nfunc main() { os.Stdout.WriteString("by-go\\n") }\n'
 _METADATA = "Metadata-Version: 2.1\nName: rehearsed\nVersion: 1.0\n"
@@ -71,15 +70,8 @@ def upload(content: bytes, path: str) -> str:
     return f"base64 -d > {path} <<'END'\n{base64.encodebytes(content).decode()}END\n"
 
 
-_MISE_PLUGIN = {
-    "list-all": "#!/bin/sh\necho 1.0\n",
-    "install": '#!/bin/sh\nmkdir -p "$ASDF_INSTALL_PATH/bin"\ncp /tmp/by-mise "$ASDF_INSTALL_PATH/bin/"\n',
-}
 INSTALL = {
     "pip": upload(wheel("pip"), WHEEL) + f"/usr/bin/python3 -m pip install --no-index --quiet {WHEEL}",
-    "pipx": upload(wheel("pipx"), WHEEL)
-    + "PIPX_DEFAULT_PYTHON=/usr/bin/python3 python3 ~/.local/bin/pipx install"
-    + f" --pip-args='--no-index --find-links={HOME}/.local/bin' {WHEEL}",
     "uv": upload(wheel("uv"), WHEEL) + f"uv tool install --offline --no-index --python /usr/bin/python3 {WHEEL}",
     "npm": upload(npm_package("npm"), PACKAGE) + f"npm install --global --offline --no-audit --no-fund {PACKAGE}",
     "go": "mkdir /tmp/by-go\ncd /tmp/by-go\n"
@@ -90,16 +82,11 @@ INSTALL = {
     + upload(b'[package]\nname = "by-cargo"\nversion = "1.0.0"\nedition = "2021"\n', "Cargo.toml")
     + upload(b'fn main() { println!("by-cargo"); }\n', "src/main.rs")
     + "PATH=$HOME/.toolchain/bin:$PATH cargo install --offline --path .",
-    "mise": upload(b"#!/bin/sh\necho by-mise\n", MISE_COMMAND)
-    + "chmod +x /tmp/by-mise\nmkdir -p ~/plugin/bin\n"
-    + "".join(upload(text.encode(), f"~/plugin/bin/{name}") for name, text in _MISE_PLUGIN.items())
-    + "chmod +x ~/plugin/bin/*\nmise plugins link by-mise ~/plugin\nmise use --global by-mise@1.0\n"
-    + "ln -s ~/.local/share/mise/shims/by-mise ~/.local/bin/by-mise",
 }
 
 
-def bring(tool: str, own: str, home: Path) -> str | None:
-    """Bring a tool into the home where the image lacks it; return why it cannot be brought, or None."""
+def bring(tool: str, own: str, home: Path) -> None:
+    """Bring a tool into the home where the image lacks it."""
     if tool == "cargo":
         sysroot = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True)
         for name in ("bin", "lib"):
@@ -107,17 +94,11 @@ def bring(tool: str, own: str, home: Path) -> str | None:
             source = Path(sysroot.stdout.strip(), name).resolve()
             shutil.copytree(source, home / ".toolchain" / name, copy_function=_link, symlinks=True)
         os.chown(home / ".toolchain", UID, UID)  # it is moved to the layout of homes
-    elif tool in {"mise", "pipx", "uv"}:
-        wheels = list(Path(own).parent.glob("pip-*.whl"))
-        if tool == "pipx" and not (zipfile.is_zipfile(own) and wheels):
-            return "pipx is not one file here, with the wheel of pip that it would get from a registry beside it"
+    elif tool == "uv":
         (home / ".local" / "bin").mkdir(parents=True)
-        for file in (Path(own), *(wheels if tool == "pipx" else ())):
-            shutil.copy(file, home / ".local" / "bin")
-        for path in (home / ".local").rglob("*"):
+        shutil.copy(own, home / ".local" / "bin")
+        for path in (home / ".local", *(home / ".local").rglob("*")):
             os.chown(path, UID, UID)
-        os.chown(home / ".local", UID, UID)
-    return None
 
 
 def _link(source: str, target: str) -> None:
@@ -133,8 +114,7 @@ def test_installed_packages_survive_suspension(cluster: SandboxCluster, tool: st
     if own is None:
         pytest.skip(f"this machine has no {tool}")
     source, folder = cluster.home(f"tools-{tool}")
-    if (reason := bring(tool, own, folder)) is not None:
-        pytest.skip(reason)
+    bring(tool, own, folder)
     name, command = f"tools-{tool}", f"by-{tool}"
     environment = [{"name": name, "value": value} for name, value in variables(HOME).items()]
     pod = cluster.start(name, home=source, container={"env": environment})
