@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agentenv.config.sections.service import Service as Settings
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
 from agentenv.core.gateway.hosts import port_host
 from agentenv.core.workspaces.workspace import workspace_id
@@ -31,6 +30,7 @@ PORT = 3000
 TEXT = "rehearsed\n"  # the content of the file that the first command leaves in the home
 _FILE = "rehearsal"
 _REQUESTS = 40
+_REPLICAS_REACHED = 12  # requests that reach every replica of Envoy and of the service
 _SECONDS = 90.0
 _READY_SECONDS = 60.0
 _SERVE = f"cd && (setsid python3 -m http.server {PORT} --bind 127.0.0.1 >/dev/null 2>&1 </dev/null &)"
@@ -103,11 +103,12 @@ class Hosts:
 
 def front_of(settings: Mapping[str, Any], balancers: Mapping[str, Any]) -> Front | None:
     """Return where an environment is entered, by the settings of its service and the listeners that are served."""
-    service = Settings.model_validate(settings)
+    # The section of the stack file, which has texts and lists where the settings have other types.
+    domain = settings.get("workspaceDomain") or settings.get("domain")
     listeners = list(balancers.get("listeners", {}).values())
-    if service.domain_of_workspaces is None or len(listeners) != 1:
+    if not domain or len(listeners) != 1:
         return None
-    return Front(listeners[0], str(balancers["authority"]), service.domain_of_workspaces)
+    return Front(listeners[0], str(balancers["authority"]), str(domain))
 
 
 @contextmanager
@@ -129,8 +130,12 @@ def enter(hosts: Hosts, commands: command_probe.Workspace) -> float:
     """Open a program by its host; return the milliseconds that the way there adds to a request at its pod."""
     commands.run(_SERVE)
     mine = _bearer(hosts.owner)
-    # The key may be new to the other replica, and the program may not listen yet.
-    if not until(lambda: hosts.front.get(hosts.port, f"/{_FILE}", mine) == (200, TEXT), _READY_SECONDS):
+
+    def is_open() -> bool:
+        return all(hosts.front.get(hosts.port, f"/{_FILE}", mine) == (200, TEXT) for _ in range(_REPLICAS_REACHED))
+
+    # The key may be new to the other replicas, and the program may not listen yet.
+    if not until(is_open, _READY_SECONDS):
         status, body = hosts.front.get(hosts.port, f"/{_FILE}", mine)
         raise ProbeFailed(f"the server at {hosts.port} answers {status}: {body[:200]}")
     _refuse_stranger(hosts)

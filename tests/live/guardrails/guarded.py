@@ -255,5 +255,5 @@ def volume_claim(guarded: Guarded, **spec: Any) -> Object:
 
 def plain(guarded: Guarded, version: str, kind: str, name: str = "attempt", **rest: Any) -> Object:
     """Return an object of another kind in the namespace of the class, or in another one."""
-    about = {"name": name, "namespace": rest.pop("space", guarded.namespace)}
+    about = {"name": name, "namespace": rest.pop("namespace", guarded.namespace)}
     return {"apiVersion": version, "kind": kind, "metadata": about, **rest}

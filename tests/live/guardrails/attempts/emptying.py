@@ -15,17 +15,17 @@ IMAGE = f"registry.example.com/workspace-service@sha256:{'ab' * 32}"
 
 
 def _job(guarded: Guarded) -> Object:
-    return plain(guarded, "batch/v1", "Job", space=NAME, spec=home_emptying.job(VOLUME, IMAGE)["spec"])
+    return plain(guarded, "batch/v1", "Job", namespace=NAME, spec=home_emptying.job(VOLUME, IMAGE)["spec"])
 
 
 def _pod(guarded: Guarded) -> Object:
     spec = home_emptying.job(VOLUME, IMAGE)["spec"]["template"]["spec"]
-    return plain(guarded, "v1", "Pod", space=NAME, spec=spec)
+    return plain(guarded, "v1", "Pod", namespace=NAME, spec=spec)
 
 
 def _claim(guarded: Guarded) -> Object:
     spec = home_emptying.volume_claim(VOLUME)["spec"]
-    return plain(guarded, "v1", "PersistentVolumeClaim", space=NAME, spec=spec)
+    return plain(guarded, "v1", "PersistentVolumeClaim", namespace=NAME, spec=spec)
 
 
 _emptying = Table("emptying", ATTEMPTS)
