@@ -75,8 +75,12 @@ def may_need_approval(settings: Settings, tool: str) -> bool:
 
 def needs_approval(settings: Settings, tool: str, class_name: str) -> bool:
     """Return whether a tool asks in workspaces of a class."""
-    in_class = any(each.name == class_name and each.approval == "ask" for each in settings.sandbox_classes)
-    return tool in settings.service.approvals.tools or (in_class and tool in ACTING)
+    return tool in settings.service.approvals.tools or (class_asks(settings, class_name) and tool in ACTING)
+
+
+def class_asks(settings: Settings, class_name: str) -> bool:
+    """Return whether a class asks, so that programs enter its workspaces by the tools alone."""
+    return any(each.name == class_name and each.approval == "ask" for each in settings.sandbox_classes)
 
 
 class Approvals:

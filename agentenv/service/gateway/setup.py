@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agentenv.core.gateway.hosts import CONSOLE
 from agentenv.core.service.rbac import GATEWAY_SECRETS
 from agentenv.core.workspaces.workspace import CreateResult, Workspace
-from agentenv.service.approvals.approvals import Approvals, needs_approval
+from agentenv.service.approvals.approvals import Approvals, class_asks
 from agentenv.service.approvals.webhook import Webhook
 from agentenv.service.aws import clients as aws
 from agentenv.service.aws.remote import Remote
@@ -171,7 +171,7 @@ async def running_gateway(
         note_use=use.note,
         note_entry=dependencies.note_entry,
         freed_at=access.freed_at if access is not None else None,
-        needs_approval=lambda name: needs_approval(dependencies.catalog.settings, "run", name),
+        needs_approval=lambda name: class_asks(dependencies.catalog.settings, name),
         own_path=OwnPaths(access, secrets.current, dependencies.now).answer if access is not None else None,
         resolve_alias=aliases_in(access),
         break_glass=lambda id_, owner: access is not None and access.break_glass(id_, owner) is not None,
