@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import secrets
 import time
+from typing import TYPE_CHECKING
 
 from agentenv.cli.prove.deployment import START_SECONDS, Deployment, Object
 from agentenv.cli.prove.promises import Broken, NotTried, Promise
 from agentenv.client import ApiError
 from agentenv.rehearsal.controlplane.client import ApiError as KubeError
+
+if TYPE_CHECKING:
+    from agentenv.client.api import UsageLine
 
 _WARM_SECONDS = 5.0
 _POOL_SECONDS = 1200.0  # nodes are launched, and images pulled
@@ -122,20 +126,21 @@ def interrupt(deployment: Deployment, region: str, instance: str) -> str:
 
 
 def is_accounted(deployment: Deployment) -> str:
-    """Read the usage that the ledger has of the caller."""
-    with deployment.workspace() as workspace:
-        id_ = workspace["id"]
+    """Read the usage that the ledger has of the caller, who had workspaces before; without one, create one."""
 
-        def line() -> object:
-            try:
-                return next((row for row in deployment.service.get_usage()["lines"] if row["workspace"] == id_), None)
-            except ApiError as error:
-                if error.kind in {"no-ledger", "not-found"}:
-                    raise NotTried(f"the service has no ledger: {error}") from None
-                raise
+    def line() -> UsageLine | None:
+        try:
+            return next(iter(deployment.service.get_usage()["lines"]), None)
+        except ApiError as error:
+            if error.kind in {"no-ledger", "not-found"}:
+                raise NotTried(f"the service has no ledger: {error}") from None
+            raise
 
-        deployment.wait(line, START_SECONDS, f"the ledger has no line of {id_}")
-    return f"the ledger has {id_}, its owner, class and hours"
+    row = line()
+    if row is None:
+        with deployment.workspace() as workspace:
+            row = deployment.wait(line, START_SECONDS, f"the ledger has no line of {workspace['id']}")
+    return f"the ledger has {row['hours']} hours of {row['workspace']} in class {row['class']} on {row['day']}"
 
 
 def _replaced(deployment: Deployment, workspace: Object, pod: Object, cause: object) -> str:
