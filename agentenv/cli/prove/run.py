@@ -33,6 +33,7 @@ BETWEEN: tuple[Promise, ...] = (
     *workspace_promises.PROMISES,
     *isolation_promises.PROMISES,
     engine_promises.DRIFT,
+    workspace_promises.ACCOUNTING,
 )
 PROMISES = (engine_promises.UP, *BETWEEN, engine_promises.DESTROY)
 # The share of the deadline that a destroy has to itself.

@@ -190,5 +190,6 @@ PROMISES = (
     Promise("wake", "it sleeps when idle, wakes on traffic, and comes back with its files", wakes_on_traffic),
     Promise("eviction", "a workspace whose pod is evicted comes back with its files", survives_eviction),
     Promise("spot", "a workspace whose Spot instance is interrupted comes back with its files", survives_spot),
-    Promise("accounting", "what a workspace uses is in the ledger, under its owner", is_accounted),
 )
+# Last, because the ledger is written every few minutes.
+ACCOUNTING = Promise("accounting", "what a workspace uses is in the ledger, under its owner", is_accounted)
