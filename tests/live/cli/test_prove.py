@@ -14,8 +14,8 @@ from agentenv.local import run_folders
 from tests.live.cli.test_rehearse import AGENTENV, eventually
 
 ROOT = Path(__file__).resolve().parents[3]
-# What a rehearsal has no counterpart of; each says so in its evidence.
-NOT_SIMULATED = {"spot", "granted"}
+# What a rehearsal has no counterpart of, or does not wait for; each says so in its evidence.
+NOT_SIMULATED = {"spot", "granted", "accounting"}
 
 
 def _command(output: Path) -> list[str]:
