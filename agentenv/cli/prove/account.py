@@ -1,4 +1,4 @@
-"""The stack of a proof in an account: the installed engine, and the clients of whoever runs it."""
+"""The stack of a proof in an account: the installed engine, and the clients of its caller."""
 
 from __future__ import annotations
 

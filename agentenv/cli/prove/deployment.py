@@ -95,7 +95,7 @@ class Deployment:
 
     @functools.cached_property
     def kubernetes(self) -> KubeClient:
-        """Return a client of the cluster, as whoever runs the engine."""
+        """Return a client of the cluster, with the identity that runs the engine."""
         document = self.outputs.get("kubeconfig")
         if not document:
             raise NotTried("the stack has no cluster")

@@ -1,4 +1,4 @@
-"""The report of a proof: a page for people, and JSON that is signed with an Ed25519 key of whoever ran it."""
+"""The report of a proof: a page for people, and JSON that is signed with an Ed25519 key of its author."""
 
 from __future__ import annotations
 

@@ -53,9 +53,6 @@ def leftovers(client: Client, before: Census) -> list[str]:
     """Return the objects that exist now and did not exist before.
 
     Waits for objects to disappear: pods, replica sets and nodes follow their owners once their controllers reconcile.
-
-    Waits a moment for it to go: pods, replica sets and nodes follow what they belong to when their controllers get to
-    them.
     """
     began = last_decrease = time.monotonic()
     remaining = _leftovers_or_none(client, before)
