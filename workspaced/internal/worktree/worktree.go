@@ -25,8 +25,13 @@ import (
 	"workspaced/internal/partial"
 )
 
-// workers copy files at the same time: most of a small file's time is the network's.
-const workers = 16
+const (
+	// workers copy files at the same time: most of a small file's time is the network's.
+	workers = 16
+	// tick is longer than a step of the clock of a local file system. Two writes within
+	// one step may leave the same times.
+	tick = 20 * time.Millisecond
+)
 
 // State is how the store is, for /status.
 type State struct {
@@ -183,6 +188,7 @@ func (t *Tree) replaceable(path string, now version) error {
 
 // copyAll copies entries, folders first, and notes in the index what was copied.
 func (t *Tree) copyAll(ctx context.Context, from, to *os.Root, paths map[string]version) error {
+	began := time.Now()
 	var failures []error
 	var noting sync.Mutex
 	note := func(path string, err error) {
@@ -190,7 +196,9 @@ func (t *Tree) copyAll(ctx context.Context, from, to *os.Root, paths map[string]
 		defer noting.Unlock()
 		switch {
 		case err == nil:
-			t.known[path] = paths[path]
+			t.known[path] = paths[path].settled(began)
+		case paths[path].mode.IsDir() && errors.Is(err, errMoving):
+			t.known[path] = version{mode: paths[path].mode, size: -1} // the store has it: it is to be removed
 		case errors.Is(err, errMoving) || gone(from, path):
 		default:
 			failures = append(failures, fmt.Errorf("%s: %w", path, err))
@@ -243,6 +251,14 @@ func (t *Tree) copyAll(ctx context.Context, from, to *os.Root, paths map[string]
 // errMoving says that a file changed while it was copied: the next turn copies it.
 var errMoving = errors.New("it changed while it was copied")
 
+// moving returns errMoving for a file that is not there: it may be again by now.
+func moving(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errMoving
+	}
+	return err
+}
+
 func gone(root *os.Root, path string) bool {
 	_, err := root.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist)
@@ -278,13 +294,13 @@ func write(from, to *os.Root, path, temporary string, known version) error {
 	if known.mode.Type() == fs.ModeSymlink {
 		target, err := from.Readlink(path)
 		if err != nil {
-			return err
+			return moving(err)
 		}
 		return to.Symlink(target, temporary)
 	}
 	source, err := from.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return err
+		return moving(err)
 	}
 	defer source.Close()
 	target, err := to.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, known.mode.Perm()|0o200)
@@ -318,7 +334,7 @@ func own(from, to *os.Root, path, copied string) error {
 	}
 	info, err := from.Lstat(path)
 	if err != nil {
-		return err
+		return moving(err)
 	}
 	system, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -367,6 +383,15 @@ func versionOf(info fs.FileInfo) version {
 		one.change, one.inode = system.Ctim.Nano(), system.Ino
 	}
 	return one
+}
+
+// settled returns the version of a path whose copy began at a time. A later change of the
+// same tick could leave the same times, so a version of that tick equals no other.
+func (v version) settled(began time.Time) version {
+	if !v.mode.IsDir() && began.UnixNano()-v.change < int64(tick) {
+		v.change = 0
+	}
+	return v
 }
 
 func shallowestFirst(paths map[string]version) []string {
