@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import yaml
+from lightkube import KubeConfig
+from lightkube.config.client_adapter import Client as SyncClient
+from lightkube.config.client_adapter import ConnectionParams
+from prometheus_client.parser import text_string_to_metric_families
 
 from agentenv.core.iam.principals import SPOT, SPOT_ROLE
 from agentenv.rehearsal.controlplane.auth.pod_credentials import AGENT, PODS
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.controlplane.nodes.karpenter_nodes import Launcher
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Silent
 from tests.live.conftest import CLUSTER, LiveCluster
@@ -25,6 +27,7 @@ Object = dict[str, Any]
 POOL = "/apis/karpenter.sh/v1/nodepools/sandboxes"
 CLASS = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/sandboxes"
 SPACE = "karpenter"
+LIST = {"verb": "LIST", "scope": "cluster", "resource": "deployments", "code": "200"}
 TAINT = {"key": "sandbox", "value": "standard", "effect": "NoSchedule"}
 
 
@@ -163,20 +166,22 @@ def test_class_without_subnets_launches_nothing_and_reports_it(client: Client) -
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The times at which a pass over the pools has ended."""
-    ended: list[float] = []
-    reconcile = Launcher._reconcile
+def passes(live: LiveCluster) -> Iterator[Callable[[], int]]:
+    """Count the passes over the pools: each asks the server for the controller's Deployment in all namespaces."""
+    config: Any = KubeConfig.from_file(live.plane.kubeconfig())
+    with SyncClient(config.get(), ConnectionParams()) as server:
 
-    def counted(launcher: Launcher) -> None:
-        reconcile(launcher)
-        ended.append(time.monotonic())
+        def count() -> int:
+            for family in text_string_to_metric_families(server.get("/metrics").raise_for_status().text):
+                for sample in family.samples:
+                    if sample.name == "apiserver_request_total" and sample.labels.items() >= LIST.items():
+                        return int(sample.value)
+            return 0
 
-    monkeypatch.setattr(Launcher, "_reconcile", counted)
-    return ended
+        yield count
 
 
-def test_pools_deleted_after_the_controller_leave_their_nodes(client: Client, passes: list[float]) -> None:
+def test_pools_deleted_after_the_controller_leave_their_nodes(client: Client, passes: Callable[[], int]) -> None:
     client.apply(controller(1))
     client.apply(node_class("stage"))
     client.apply(node_pool())
@@ -187,8 +192,8 @@ def test_pools_deleted_after_the_controller_leave_their_nodes(client: Client, pa
     client.delete(POOL)
     assert until(lambda: client.find(POOL) is None, TIMEOUT)
     client.delete(CLASS)
-    now = len(passes)
-    assert until(lambda: len(passes) >= now + 3, TIMEOUT)
+    before = passes()
+    assert until(lambda: passes() >= before + 3, TIMEOUT, every=0.5)
     assert len(nodes(client)) == 2
     assert until(lambda: ["deletionTimestamp" in row["metadata"] for row in claims(client)] == [True, True], TIMEOUT)
     client.apply(controller(1))
