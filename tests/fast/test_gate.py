@@ -13,11 +13,11 @@ from agentenv.rehearsal import tools
 from tests import gate
 
 
-def group(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> gate.Result:
+def group(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, repeats: int = 0) -> gate.Result:
     (folder / "tests" / "some").mkdir(parents=True)
     (folder / "tests" / "some" / "test_it.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(gate, "ROOT", folder)
-    return gate.run_group(gate.Group("some", 0))
+    return gate.run_group(gate.Group("some", 0, repeats))
 
 
 PASSES = "def test_one():\n    assert True\n"
@@ -55,6 +55,42 @@ def test_only_tests_that_need_an_absent_variable_may_be_skipped_in_ci(
 def test_a_failing_test_fails_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = group(tmp_path, monkeypatch, PASSES + "def test_three():\n    assert not True\n")
     assert (result.ok, result.counts) == (False, {"passed": 1, "failed": 1})
+
+
+# Fails in its first run, and passes in each later one.
+UNSTEADY = """
+from pathlib import Path
+
+def test_four():
+    marker = Path(__file__).with_name("ran")
+    before = marker.exists()
+    marker.touch()
+    assert before
+"""
+
+
+def test_a_test_that_passes_when_run_again_is_listed_as_unsteady(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = gate.print_result(group(tmp_path, monkeypatch, PASSES + UNSTEADY, repeats=1))
+    assert (result.ok, result.counts, len(result.unsteady)) == (True, {"passed": 2}, 1)
+    assert gate.print_summary([result], 1.0) == 0
+    output = capsys.readouterr().out
+    assert "assert before" in output
+    assert "to be mended):\n  tests.some.test_it.test_four\n" in output
+
+
+def test_a_lasting_failure_or_too_many_fail_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lasting = "def test_three():\n    assert not True\n"
+    for number, (text, failed) in enumerate(((PASSES + lasting, 1), (PASSES + UNSTEADY + lasting, 2))):
+        result = group(tmp_path / str(number), monkeypatch, text, repeats=1)
+        assert (result.ok, result.counts, result.unsteady) == (False, {"passed": 1, "failed": failed}, [])
+
+
+def test_a_file_that_cannot_be_imported_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = group(tmp_path, monkeypatch, "raise SystemError('no')\n" + PASSES, repeats=1)
+    assert not result.ok
+    assert "run again" not in result.output
 
 
 def test_a_group_without_tests_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 
 Object = dict[str, Any]
 
-TIMEOUT = 60.0
+TIMEOUT = 180.0
 
 
 def create_namespace(client: Client, name: str, **labels: str) -> str:

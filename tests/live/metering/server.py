@@ -16,7 +16,7 @@ from typing import Any
 
 from agentenv.rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
 
-TIMEOUT = 60.0
+TIMEOUT = 180.0
 
 
 class Refused(Exception):

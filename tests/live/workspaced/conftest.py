@@ -16,7 +16,7 @@ import urllib3
 from agentenv.rehearsal.controlplane.ports import HOST, Ports
 from tests.go_sources import SOURCES, compiler
 
-TIMEOUT = 30.0
+TIMEOUT = 120.0
 
 
 @dataclass(frozen=True)
