@@ -199,7 +199,14 @@ class LocalBackend(Backend):
         await self._sandboxes.stop(workspace.id)
         return suspended
 
-    async def resume(self, id_: str, *, wait: float, before_restore: RestoreCheck | None = None) -> CreateResult:
+    async def resume(
+        self,
+        id_: str,
+        *,
+        wait: float,
+        before_restore: RestoreCheck | None = None,
+        on_requested: Callable[[], None] | None = None,
+    ) -> CreateResult:
         """Resume a workspace; a deleted one is restored on its data."""
         async with self._lock(id_):
             workspace = self._required(id_)
@@ -210,6 +217,8 @@ class LocalBackend(Backend):
                 self.put(replace(workspace, last_active=self._now(), deadline=self._new_deadline(workspace)))
             elif workspace.state != "creating":
                 await self.start(workspace, "Resumed", "")
+        if on_requested is not None:
+            on_requested()
         return await self._report(id_, wait, existed=workspace.state != "deleted")
 
     async def attach(self, id_: str, lease: Lease) -> Workspace:

@@ -149,7 +149,7 @@ async def running_gateway(
         yield None
         return
     client = WorkspacedClient(signer)
-    waker = Waker(lambda workspace: resume(dependencies, workspace))
+    waker = Waker(lambda workspace, on_requested: resume(dependencies, workspace, on_requested))
     use = Use(lambda id_, changes: backend.update(id_, changes, wait=0), backend.cached, dependencies.now)
     visitors = Visitors(
         dependencies.authenticator, access, secrets.current, dependencies.now, sessions=dependencies.sessions
@@ -206,7 +206,7 @@ async def adopt_sessions(admissions: Admissions, sessions: OpenSessions, visitor
             _LOG.warning("open sessions cannot be read", extra={"facts": {"why": str(failure)}})
 
 
-async def resume(dependencies: Dependencies, workspace: Workspace) -> CreateResult:
+async def resume(dependencies: Dependencies, workspace: Workspace, on_requested: Callable[[], None]) -> CreateResult:
     """Resume a workspace for a visitor, if its budget is not spent; it is never restored from retained data."""
 
     async def refuse_restore(_: Workspace) -> None:
@@ -214,4 +214,6 @@ async def resume(dependencies: Dependencies, workspace: Workspace) -> CreateResu
 
     if dependencies.budgets is not None and (spent := dependencies.budgets.refusal(workspace)) is not None:
         raise spent
-    return await dependencies.backend.resume(workspace.id, wait=HOLD_SECONDS, before_restore=refuse_restore)
+    return await dependencies.backend.resume(
+        workspace.id, wait=HOLD_SECONDS, before_restore=refuse_restore, on_requested=on_requested
+    )

@@ -7,6 +7,7 @@ changes something.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
@@ -19,10 +20,12 @@ from agentenv.service.workspaces.create import problem_of
 _LOG = logging.getLogger(__name__)
 # A request is held at most so long; the resume continues after that.
 HOLD_SECONDS = 60.0
-AT_ONCE = 16  # a replica
+# Of a replica. A resume takes a turn only until its start is requested: workspaces become ready beside each other.
+AT_ONCE = 16
 MOST_WAITING = 2_000
 
-Resume = Callable[[Workspace], Awaitable[CreateResult]]
+# The second argument is called once the start is requested, and only waiting is left.
+Resume = Callable[[Workspace, Callable[[], None]], Awaitable[CreateResult]]
 
 
 class Waker:
@@ -56,12 +59,12 @@ class Waker:
 
     async def _wake(self, workspace: Workspace) -> Workspace:
         await self._take_turn(workspace.owner)
-        try:
-            resumed = (await self._resume(workspace)).workspace
-        except KubeApiError as error:
-            raise problem_of(error) from error
-        finally:
-            self._end_turn()
+        with contextlib.ExitStack() as turn:
+            turn.callback(self._end_turn)
+            try:
+                resumed = (await self._resume(workspace, turn.close)).workspace
+            except KubeApiError as error:
+                raise problem_of(error) from error
         if resumed.claim_uid != workspace.claim_uid:
             # It was deleted and created or restored meanwhile: the visitor was admitted to another one.
             _LOG.warning("another workspace took its name", extra={"facts": {"workspace": workspace.id}})

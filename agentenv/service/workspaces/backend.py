@@ -290,7 +290,14 @@ class KubernetesBackend(Backend):
             await _back_off(attempt)
         raise _busy(id_)
 
-    async def resume(self, id_: str, *, wait: float, before_restore: RestoreCheck | None = None) -> CreateResult:
+    async def resume(
+        self,
+        id_: str,
+        *,
+        wait: float,
+        before_restore: RestoreCheck | None = None,
+        on_requested: Callable[[], None] | None = None,
+    ) -> CreateResult:
         """Resume a workspace; a deleted one is restored on its data."""
         if await self.reader.claim(id_) is None:
             volume = await self.reader.volume(id_)
@@ -304,7 +311,7 @@ class KubernetesBackend(Backend):
             moved = await self.reader.ready(workspace, wait)
             return CreateResult(moved, ready=moved.state == "running", existed=True)
         if workspace.state != "suspended" or of_class is None:
-            return await self._resume(id_, wait)
+            return await self._resume(id_, wait, on_requested)
         began = time.monotonic()
         await self._room.make(of_class, workspace.size, wait)
         if await self._lacks_workspaced(claim, workspace, of_class):
@@ -312,7 +319,7 @@ class KubernetesBackend(Backend):
             moved = await self._restorer.change_class(claim, of_class)
             ready = await self.reader.ready(moved, wait - (time.monotonic() - began))
             return await self.creator.report(of_class, ready, Choice(cold_pool(""), "moved"), began)
-        return await self._resume(id_, wait - (time.monotonic() - began))
+        return await self._resume(id_, wait - (time.monotonic() - began), on_requested)
 
     async def _lacks_workspaced(self, claim: Document, workspace: Workspace, of_class: Class) -> bool:
         """Return whether a sandbox is of a release before its class had workspaced, and its home can be restored."""
@@ -323,11 +330,13 @@ class KubernetesBackend(Backend):
         template = section(section(section(sandbox or {}, "spec"), "podTemplate"), "spec")
         return bool(template) and workspaced_port(template) == 0
 
-    async def _resume(self, id_: str, wait: float) -> CreateResult:
+    async def _resume(self, id_: str, wait: float, on_requested: Callable[[], None] | None) -> CreateResult:
         began = time.monotonic()
         for attempt in range(ATTEMPTS):
             claim, workspace = await self._existing(id_)
             outcome = await resume(self._kube, claim, self._now(), requested=True)
+            if on_requested is not None and outcome != "overtaken":
+                on_requested()
             while outcome == "stopping" and (left := wait - (time.monotonic() - began)) > 0:
                 await self.view.wait_for_change(id_, min(left, STOPPING_SECONDS))
                 if not await is_stopping(self._kube, claim):

@@ -117,8 +117,18 @@ class Backend(Protocol):
         """Suspend a workspace: its processes end, its files are retained."""
         ...
 
-    async def resume(self, id_: str, *, wait: float, before_restore: RestoreCheck | None = None) -> CreateResult:
-        """Resume a workspace; a deleted one whose data is retained is restored on it, as by `create`."""
+    async def resume(
+        self,
+        id_: str,
+        *,
+        wait: float,
+        before_restore: RestoreCheck | None = None,
+        on_requested: Callable[[], None] | None = None,
+    ) -> CreateResult:
+        """Resume a workspace; a deleted one whose data is retained is restored on it, as by `create`.
+
+        `on_requested` is called once the start is requested, and only waiting is left. It may be called again, or not.
+        """
         ...
 
     async def attach(self, id_: str, lease: Lease) -> Workspace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -77,8 +77,9 @@ class Directory:
                 break
         return self.endpoints.get(id_)
 
-    async def resume(self, workspace: Workspace) -> CreateResult:
+    async def resume(self, workspace: Workspace, on_requested: Callable[[], None]) -> CreateResult:
         self.resumed.append(workspace.id)
+        on_requested()
         if self.wakes_at_once:
             await asyncio.sleep(0)
             workspace = self.put(workspace.id, workspace.owner, ports=workspace.ports, shared=workspace.shared)

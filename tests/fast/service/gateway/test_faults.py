@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
@@ -136,10 +136,10 @@ def test_failed_wake_is_answered_with_its_reason_and_retried_by_the_next_request
     directory.put(MINE, "u-me", "suspended", ports={3000: PortSharing("public", wake=True)})
     resume, fails = directory.resume, [True]
 
-    async def resumed(workspace: Any) -> Any:
+    async def resumed(workspace: Any, on_requested: Callable[[], None]) -> Any:
         if fails.pop() if fails else False:
             raise Problem("no-room", "its class is full", "retry later", retry_after=30)
-        result = await resume(workspace)
+        result = await resume(workspace, on_requested)
         place(opened.gate, MINE, opened.mine)
         return result
 

@@ -21,6 +21,9 @@ PORT = f"3000-{MINE}.{WORKSPACES}"
 PAGE = {"sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
 
 
+Requested = Callable[[], None]
+
+
 def run(act: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(30):
@@ -53,8 +56,8 @@ def test_a_program_is_held_and_a_person_sees_a_page_that_loads_itself_again(monk
     released = asyncio.Event()
     resume = gate.directory.resume
 
-    async def slow(workspace: Workspace) -> CreateResult:
-        await resume(workspace)
+    async def slow(workspace: Workspace, on_requested: Requested) -> CreateResult:
+        await resume(workspace, on_requested)
         await released.wait()
         running = gate.directory.put(workspace.id, workspace.owner)
         return CreateResult(running, ready=True, existed=True)
@@ -81,7 +84,7 @@ def test_request_held_too_long_gets_retry_after(monkeypatch: pytest.MonkeyPatch)
     gate, mine = sleeping()
     hung = asyncio.Event()
 
-    async def hanging(_: Workspace) -> CreateResult:
+    async def hanging(_: Workspace, _on_requested: Requested) -> CreateResult:
         await hung.wait()
         raise AssertionError
 
@@ -144,7 +147,7 @@ def test_what_suspended_it_decides(because: Any, status: int) -> None:
 def test_a_spent_budget_is_the_answer_to_all_who_wait() -> None:
     gate, mine = sleeping()
 
-    async def spent(_: Workspace) -> CreateResult:
+    async def spent(_: Workspace, _on_requested: Requested) -> CreateResult:
         raise Problem("budget-spent", "the cost of this month is 3.00", "have it raised")
 
     gate.authorizer._waker = Waker(spent)
@@ -174,7 +177,7 @@ def test_paused_sandbox_is_not_resumed_by_traffic() -> None:
 def test_workspace_replaced_during_its_resume_is_not_entered() -> None:
     gate, mine = sleeping()
 
-    async def replaced(workspace: Workspace) -> CreateResult:
+    async def replaced(workspace: Workspace, _: Requested) -> CreateResult:
         other = replace(gate.directory.put(workspace.id, "u-other"), claim_uid="another")
         return CreateResult(other, ready=True, existed=True)
 
@@ -191,10 +194,10 @@ def test_failed_resume_has_its_reason_and_the_next_is_tried() -> None:
     failures: list[Exception] = [KubeApiError("exceeded quota: pods", 403), KubeApiError("away", 503)]
     resume = gate.directory.resume
 
-    async def failing(workspace: Workspace) -> CreateResult:
+    async def failing(workspace: Workspace, on_requested: Requested) -> CreateResult:
         if failures:
             raise failures.pop(0)
-        return await resume(workspace)
+        return await resume(workspace, on_requested)
 
     gate.authorizer._waker = Waker(failing)
 
@@ -255,7 +258,7 @@ def test_the_queue_is_fair_by_owner() -> None:
     order: list[str] = []
     gates: dict[str, asyncio.Event] = {}
 
-    async def resume(workspace: Workspace) -> CreateResult:
+    async def resume(workspace: Workspace, _: Requested) -> CreateResult:
         order.append(workspace.id)
         gates[workspace.id] = asyncio.Event()
         await gates[workspace.id].wait()
@@ -282,12 +285,42 @@ def test_the_queue_is_fair_by_owner() -> None:
     run(act)
 
 
+def test_queue_waits_for_requests_and_not_for_pods() -> None:
+    """Pods of forty workspaces start beside each other, though only two resumes are requested at once."""
+    requesting: set[str] = set()
+    requested: list[str] = []
+    most = 0
+    all_requested = asyncio.Event()
+
+    async def resume(workspace: Workspace, on_requested: Requested) -> CreateResult:
+        nonlocal most
+        requesting.add(workspace.id)
+        most = max(most, len(requesting))
+        await asyncio.sleep(0)
+        requesting.remove(workspace.id)
+        requested.append(workspace.id)
+        on_requested()
+        if len(requested) == 40:
+            all_requested.set()
+        await all_requested.wait()
+        on_requested()
+        return CreateResult(workspace, ready=True)
+
+    async def act() -> None:
+        waker = Waker(resume, at_once=2)
+        suspended = [Workspace(f"w-{n}", f"u-{n}", "standard", "user", "suspended") for n in range(40)]
+        assert await asyncio.gather(*(waker.wake(workspace) for workspace in suspended)) == suspended
+        assert most == 2
+
+    run(act)
+
+
 def test_cancelled_wait_releases_its_slot_once() -> None:
     running: list[str] = []
     most = 0
     release = asyncio.Event()
 
-    async def resume(workspace: Workspace) -> CreateResult:
+    async def resume(workspace: Workspace, _: Requested) -> CreateResult:
         nonlocal most
         running.append(workspace.id)
         most = max(most, len(running))

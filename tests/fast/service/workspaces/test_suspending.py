@@ -80,9 +80,11 @@ def on_stage(act: Any) -> None:
 def test_a_resume_within_the_grace_period_waits_for_the_former_pod() -> None:
     async def act(stage: Stage) -> None:
         id_, controller = await suspended(stage)
-        resuming = asyncio.create_task(stage.backend.resume(id_, wait=20))
+        requested = asyncio.Event()
+        resuming = asyncio.create_task(stage.backend.resume(id_, wait=20, on_requested=requested.set))
         # The intention is on the claim, so that another replica or a loop completes it.
         await stage.wait_until(lambda view: (row := view.find(id_)) and row.suspended_because is None)
+        await requested.wait()
         assert not resuming.done()
         assert controller.mode == "Suspended", "the controller would take the pod that ends for a ready one"
         controller.end()
