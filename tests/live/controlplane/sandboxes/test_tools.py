@@ -1,8 +1,8 @@
 """Package managers install into the home without root, and what they installed runs after sleep.
 
 The sandbox has the environment of a class's template and a read-only image. Packages come from files: no registry is
-reached. A tool that the image lacks is brought into the home, as users do: uv, and the toolchain of cargo. One that
-this machine lacks is not tried.
+reached; pipx uses uv, because with pip it fetches a newer pip. A tool that the image lacks is brought into the home, as
+users do: pipx, uv, and the toolchain of cargo. One that this machine lacks is not tried.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from agentenv.core.classes.pods.environment import variables
 from tests.live.controlplane.sandboxes.conftest import SandboxCluster
@@ -72,6 +76,8 @@ def upload(content: bytes, path: str) -> str:
 
 INSTALL = {
     "pip": upload(wheel("pip"), WHEEL) + f"/usr/bin/python3 -m pip install --no-index --quiet {WHEEL}",
+    "pipx": upload(wheel("pipx"), WHEEL)
+    + f"UV_OFFLINE=1 /usr/bin/python3 -m pipx install --python /usr/bin/python3 {WHEEL}",
     "uv": upload(wheel("uv"), WHEEL) + f"uv tool install --offline --no-index --python /usr/bin/python3 {WHEEL}",
     "npm": upload(npm_package("npm"), PACKAGE) + f"npm install --global --offline --no-audit --no-fund {PACKAGE}",
     "go": "mkdir /tmp/by-go\ncd /tmp/by-go\n"
@@ -94,11 +100,34 @@ def bring(tool: str, own: str, home: Path) -> None:
             source = Path(sysroot.stdout.strip(), name).resolve()
             shutil.copytree(source, home / ".toolchain" / name, copy_function=_link, symlinks=True)
         os.chown(home / ".toolchain", UID, UID)  # it is moved to the layout of homes
-    elif tool == "uv":
+    if tool in {"pipx", "uv"}:
         (home / ".local" / "bin").mkdir(parents=True)
-        shutil.copy(own, home / ".local" / "bin")
-        for path in (home / ".local", *(home / ".local").rglob("*")):
-            os.chown(path, UID, UID)
+        shutil.copy(Path(own).with_name("uv"), home / ".local" / "bin")
+    if tool == "pipx":
+        show = "import site; print(site.getusersitepackages())"
+        packages = subprocess.run(
+            ["/usr/bin/python3", "-c", show], env={"HOME": str(home)}, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for package in with_requirements(tool):
+            for file in package.files or ():
+                if ".." not in file.parts:
+                    target = Path(packages, file)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(file.locate(), target)
+    for path in home.glob(".local/**/"):
+        for entry in (path, *path.iterdir()):
+            os.chown(entry, UID, UID)
+
+
+def with_requirements(name: str) -> Iterator[Distribution]:
+    """Yield an installed distribution and those that it requires here."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        if (current := canonicalize_name(waiting.pop())) not in found:
+            found.add(current)
+            yield (installed := distribution(current))
+            requirements = map(Requirement, installed.requires or ())
+            waiting += [row.name for row in requirements if row.marker is None or row.marker.evaluate({"extra": ""})]
 
 
 def _link(source: str, target: str) -> None:
