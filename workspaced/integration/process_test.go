@@ -256,7 +256,7 @@ func TestSuspendEndsEveryProcess(t *testing.T) {
 	// One that ends when asked, one that does not, and one that fled into a session
 	// of its own and lost its parent.
 	stream, polite := begin(t, t.Context(), processes(s, ""), `trap "echo asked; exit 3" TERM; echo up; while :; do sleep 0.05; done`)
-	_, stubborn := begin(t, t.Context(), processes(s, ""), `trap "" TERM; echo up; while :; do sleep 0.05; done`)
+	killed, stubborn := begin(t, t.Context(), processes(s, ""), `trap "" TERM; echo up; while :; do sleep 0.05; done`)
 	run(t, processes(s, ""), `setsid sh -c 'echo $$ > fled; trap "" TERM; while :; do sleep 0.05; done' >/dev/null 2>&1 & true`)
 	fled := readPID(t, filepath.Join(s.Home, "fled"))
 	if total := status(t, s).Processes; total.Managed != 3 || total.Total < 4 {
@@ -272,6 +272,15 @@ func TestSuspendEndsEveryProcess(t *testing.T) {
 	}
 	if r.stdout != "asked\n" || r.end.GetExitCode() != 3 {
 		t.Fatalf("it was not asked, or its end was not told: %+v %v", r, stream.Err())
+	}
+	// The stream of one that was killed breaks off: clients look whether the sandbox runs.
+	for killed.Receive() {
+		if killed.Msg().GetEvent().GetEnd() != nil {
+			t.Fatalf("an end: %+v", killed.Msg())
+		}
+	}
+	if connect.CodeOf(killed.Err()) != connect.CodeUnavailable {
+		t.Fatal(killed.Err())
 	}
 	<-s.Exited()
 	for _, pid := range []int{int(polite), int(stubborn), fled} {

@@ -13,6 +13,7 @@ from agentenv.cli.main import CommandError
 from agentenv.cli.workspaces.login_file import folder, write_private
 from agentenv.cli.workspaces.ssh import configuration, program
 from agentenv.client import ApiError
+from agentenv.core.gateway.hosts import SANDBOX_HOST
 
 if TYPE_CHECKING:
     from agentenv.client import Client
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "agentenv"
 _YEAR = 365 * 86_400
+_SANDBOX_HOST = f"https://{SANDBOX_HOST}."
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,14 @@ class E2b:
     def write(self, connection: Connection) -> None:
         if connection.gateway is None:
             raise CommandError("this environment has no gateway, which the e2b clients need")
-        variables = {
-            "E2B_API_KEY": connection.key,
-            "E2B_API_URL": f"{connection.service}/e2b",
-            "E2B_SANDBOX_URL": connection.gateway["sandboxes"],
-        }
+        sandboxes = connection.gateway["sandboxes"]
+        variables = {"E2B_API_KEY": connection.key, "E2B_API_URL": f"{connection.service}/e2b"}
+        if sandboxes.startswith(_SANDBOX_HOST):
+            # A fixed address of sandboxes would be that of links to files, too, which have to name theirs.
+            variables["E2B_DOMAIN"] = sandboxes.removeprefix(_SANDBOX_HOST)
+        else:
+            # `agentenv dev` has neither TLS nor names.
+            variables["E2B_SANDBOX_URL"] = sandboxes
         write_private(self.file, "".join(f"{name}={value}\n" for name, value in variables.items()))
 
     def remove(self) -> bool:

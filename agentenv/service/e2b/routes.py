@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from agentenv.client.connect_json import SandboxError
 from agentenv.core.workspaces.workspace import Changes, Timeout
 from agentenv.service.e2b.bodies import Connect, ListQuery, NewSandbox, NewTimeout, Pause, Refresh, Resume
-from agentenv.service.e2b.create import sandbox_request
+from agentenv.service.e2b.create import sandbox_request, templates_by_mode
 from agentenv.service.e2b.not_offered import refuse_memory
 from agentenv.service.e2b.operations import (
     WAIT,
@@ -81,7 +81,8 @@ async def list_(
     query: Annotated[ListQuery, Query()], caller: CurrentCaller, dependencies: RequestDependencies, response: Response
 ) -> list[Document]:
     """List a page of the caller's sandboxes, by default the latest first."""
-    found = await choose(dependencies, caller, Choice.of(query))
+    named = templates_by_mode(dependencies.catalog, caller, query.template) if query.template is not None else None
+    found = await choose(dependencies, caller, Choice.of(query, named))
     chosen, token = page(found, query.order, query.limit, query.next_token)
     if token is not None:
         response.headers["X-Next-Token"] = token

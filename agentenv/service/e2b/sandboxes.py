@@ -15,7 +15,7 @@ from agentenv.core.classes.pods.resources import CPU, DISK, MEMORY
 from agentenv.core.classes.sizes import SMALL
 from agentenv.core.lifecycle.deadline import timeout_is_over
 from agentenv.core.values.timestamps import EARLIEST, format_timestamp, parse_timestamp
-from agentenv.core.workspaces.workspace import Workspace
+from agentenv.core.workspaces.workspace import Mode, Workspace
 from agentenv.service.catalog import Catalog, Class
 from agentenv.service.e2b.bodies import ListQuery
 from agentenv.service.http.problems import Problem
@@ -104,22 +104,22 @@ class Choice:
 
     metadata: Mapping[str, str]
     states: frozenset[str]
-    template: str | None
+    templates: Mapping[Mode, str] | None  # in each mode
     started_after: datetime | None
 
     @classmethod
-    def of(cls, query: ListQuery) -> Choice:
+    def of(cls, query: ListQuery, templates: Mapping[Mode, str] | None) -> Choice:
         """Return the filters of a query; raise a `Problem` for those that cannot be read."""
         states = frozenset(state for text in query.state for state in text.split(",")) or frozenset(STATES)
         if states - set(STATES):
             raise _malformed(f"state: {min(states - set(STATES))!r} is no state", "use `running` or `paused`")
-        return cls(metadata_filter(query.metadata), states, query.template, query.started_after)
+        return cls(metadata_filter(query.metadata), states, templates, query.started_after)
 
     def accepts(self, workspace: Workspace, state: str | None, template: str) -> bool:
         """Return whether a sandbox passes the filters."""
         return (
             state in self.states
-            and self.template in {None, template}
+            and (self.templates is None or self.templates.get(workspace.mode) == template)
             and (self.started_after is None or (workspace.created or EARLIEST) >= self.started_after)
             and all(workspace.metadata.get(key) == value for key, value in self.metadata.items())
         )

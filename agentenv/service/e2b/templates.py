@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
+from agentenv.service.e2b.create import templates_by_mode
 from agentenv.service.e2b.errors import NotOfferedError
 from agentenv.service.e2b.not_offered import why_not_offered
 from agentenv.service.e2b.sandboxes import Document, template_document
@@ -28,10 +29,11 @@ async def templates(caller: CurrentCaller, dependencies: RequestDependencies) ->
 
 @router.get("/templates/aliases/{alias}")
 async def alias(alias: str, caller: CurrentCaller, dependencies: RequestDependencies) -> Document:
-    """Return whether a template of a name exists."""
+    """Return the template that a name stands for, as a creation would take it."""
+    name = templates_by_mode(dependencies.catalog, caller, alias).get("session", alias)
     for document in await templates(caller, dependencies):
-        if document["templateID"] == alias:
-            return {"templateID": alias, "public": False}
+        if document["templateID"] == name:
+            return {"templateID": name, "public": False}
     raise Problem("class-unknown", f"there is no template {alias!r}", "choose one that GET /e2b/templates lists")
 
 

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 from urllib.parse import urlencode
 
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
@@ -65,6 +65,7 @@ LAG_SECONDS = 2.0
 REQUESTS_PER_MINUTE, WAKES_PER_MINUTE = 12_000, 60
 DEFAULT_PORT = 8080
 BROWSER_SECONDS = 600
+_JSON = (("content-type", "application/json"), ("cache-control", "no-store"))
 CLEAR_SITE_DATA = ("clear-site-data", '"cache", "cookies", "storage"')
 
 
@@ -198,7 +199,7 @@ class Authorizer:
             visitor = with_break_glass(visitor)
             right = self._right(visitor, workspace, destination)
         if workspace is None or right is None:
-            return self._refuse(request, visitor, workspace, destination)
+            return self._refuse(request, identified, workspace, destination)
         if destination.is_api and self._needs_approval(workspace.class_name) and not _is_person(visitor):
             detail = "programs enter workspaces of this class by the tools alone, which wait for an approval"
             raise Problem("not-allowed", detail, "use the tools at /mcp, or sign in as a person")
@@ -343,9 +344,9 @@ class Authorizer:
         return refusal(problem, request)
 
     def _refuse(
-        self, request: EntryRequest, visitor: Visitor, workspace: Workspace | None, destination: Destination
+        self, request: EntryRequest, identified: Identified, workspace: Workspace | None, destination: Destination
     ) -> Deny:
-        caller = visitor.caller
+        caller = identified.visitor.caller
         if caller is None and request.is_navigation and self._domains.sign_in and not destination.is_sandbox_host:
             return self._to_sign_in(request)
         if caller is not None and workspace is not None and is_allowed(caller, "see", workspace):
@@ -355,6 +356,8 @@ class Authorizer:
                 detail = "operators enter a workspace of another owner by break-glass alone"
                 way_out = f"POST to /v1/workspaces/{workspace.id}/break-glass with your reason; its owner is informed"
                 raise Problem("not-allowed", detail, way_out)
+        if identified.signature:
+            return _refuse_signature(identified.signature)
         if destination.is_of_e2b:
             return self._gone(destination)
         raise not_found("workspace")
@@ -362,7 +365,7 @@ class Authorizer:
     def _gone(self, destination: Destination) -> Deny:
         """Return the answer by which E2B's client knows that a sandbox does not run or does not exist."""
         body = {"message": f"The sandbox {destination.id} was not found", "code": 502, "sandboxId": destination.id}
-        return Deny(502, json.dumps(body), (("content-type", "application/json"), ("cache-control", "no-store")))
+        return Deny(502, json.dumps(body), _JSON)
 
     def _to_sign_in(self, request: EntryRequest) -> Deny:
         """Send a browser to sign in, and bind what comes back to it by a cookie of this host."""
@@ -383,6 +386,12 @@ def _clean(request: EntryRequest) -> Deny | None:
         # A script that cannot be updated is removed by the header, and serves no page of the new owner.
         return refusal(not_found("page"), request, CLEAR_SITE_DATA)
     return None
+
+
+def _refuse_signature(why: Literal["invalid", "expired"]) -> Deny:
+    """Return the answer of E2B's own service to a signature that does not count."""
+    message = "signature is already expired" if why == "expired" else "invalid signature"
+    return Deny(401, json.dumps({"code": 401, "message": message}), _JSON)
 
 
 def _is_person(visitor: Visitor) -> bool:

@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from agentenv.core.gateway.access_tokens import Operation, access_token, epoch_of, is_access_token, is_signature
 from agentenv.core.gateway.api_keys import Scope, key_id
-from agentenv.core.values.timestamps import parse_timestamp
+from agentenv.core.values.timestamps import EARLIEST, parse_timestamp
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.gateway.access_cache import AccessCache
 from agentenv.service.gateway.entry import ACCESS_TOKEN, API_KEY, TRAFFIC_TOKEN, EntryRequest, without_cookies
@@ -58,6 +58,7 @@ class Identified:
     visitor: Visitor
     remove: tuple[str, ...] = ()
     cookies: str | None = None  # what is left of the Cookie header; None where it stays
+    signature: Literal["", "invalid", "expired"] = ""  # why the signature of a link does not count
 
 
 class Visitors:
@@ -93,7 +94,9 @@ class Visitors:
         caller, remove = await self._caller(request, api=api)
         if caller is not None:
             return Identified(self._visitor_of(caller), remove, cookies)
-        return Identified(self._by_cookie(request) or NOBODY, remove, cookies)
+        person = self._by_cookie(request)
+        why = self._signature_refusal(request, id_, workspace) if person is None and is_signed(request, api=api) else ""
+        return Identified(person or NOBODY, remove, cookies, why)
 
     def signed_in(self, request: EntryRequest) -> Identified:
         """Return who is signed in at the console; no other credential counts there, and none is passed on.
@@ -121,7 +124,7 @@ class Visitors:
         """Return the bearer of a token of the workspace, and the header that has it."""
         headers = request.headers
         presented, traffic = headers.get(ACCESS_TOKEN), headers.get(TRAFFIC_TOKEN)
-        signed = api and request.path == "/files" and "signature=" in request.target
+        signed = is_signed(request, api=api)
         if not (presented or traffic or signed):
             return None
         secret = self._secrets().access
@@ -135,7 +138,17 @@ class Visitors:
                 return Visitor(_identity(operation, epoch), operation), ""
         return None
 
-    def _signed(self, request: EntryRequest, secret: bytes, epoch: str) -> Operation | None:
+    def _signature_refusal(
+        self, request: EntryRequest, id_: str, workspace: Workspace | None
+    ) -> Literal["invalid", "expired"]:
+        """Return why a link is refused. Only who had a valid one learns more than for one that does not exist."""
+        secret, epochs = self._secrets().access, epochs_of(workspace) if workspace is not None else (id_, id_)
+        was_valid = [self._signed(request, secret, epoch, EARLIEST) is not None for epoch in epochs]
+        return "expired" if workspace is not None and any(was_valid) else "invalid"
+
+    def _signed(
+        self, request: EntryRequest, secret: bytes, epoch: str, now: datetime | None = None
+    ) -> Operation | None:
         query, operation = request.query, _OPERATIONS.get(request.method)
         # workspaced takes the first value of a repeated name, and a user from the header where the query has none.
         if operation is None or request.has_repeated_query or "authorization" in request.headers:
@@ -143,7 +156,7 @@ class Visitors:
         path, user, token = query.get("path", ""), query.get("username", ""), access_token(secret, epoch)
         expiration = query.get("signature_expiration")
         is_valid = is_signature(
-            query.get("signature", ""), path, operation, user, token, expiration=expiration, now=self._now()
+            query.get("signature", ""), path, operation, user, token, expiration=expiration, now=now or self._now()
         )
         return operation if is_valid else None
 
@@ -236,6 +249,11 @@ class Visitors:
             return _holds(lambda: not access.has_ended(caller.session)) and self._now() < until
 
         return Visitor(f"person:{caller.session}", "caller", caller, until=until, is_valid=is_valid)
+
+
+def is_signed(request: EntryRequest, *, api: bool) -> bool:
+    """Return whether a request is for a signed link to a file."""
+    return api and request.path == "/files" and "signature=" in request.target
 
 
 def fresh_mark(freed: datetime) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agentenv.cli.main import FAILED, OK, dispatch
+from agentenv.cli.workspaces.tools import Connection, tool_of
 from tests.fast.dev.served import Served, serving
 
 
@@ -200,6 +201,31 @@ def test_openssh_includes_our_file_and_keeps_its_own(
 
 def test_the_e2b_clients_need_a_gateway(terminal: Terminal) -> None:
     assert "has no gateway" in terminal.fail("connect", "e2b")
+
+
+@pytest.mark.parametrize("domain", ["os.example.com", None])
+def test_links_of_the_e2b_client_name_their_sandbox(domain: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from e2b import Sandbox
+    from e2b.connection_config import ConnectionConfig
+    from packaging.version import Version
+
+    sandboxes = f"https://sandbox.{domain}" if domain else "http://127.0.0.1:8000"
+    monkeypatch.delenv("E2B_SANDBOX_URL", raising=False)
+    tool = tool_of("e2b")
+    tool.write(Connection("https://api.os.example.com", "e2b_x", {"sandboxes": sandboxes, "ports": ""}))
+    for line in tool.file.read_text().splitlines():
+        monkeypatch.setenv(*line.split("=", 1))
+    sandbox = Sandbox(
+        sandbox_id="w-a0x",
+        envd_version=Version("0.6.4"),
+        envd_access_token="token",
+        sandbox_domain="apps.example.com",
+        connection_config=ConnectionConfig(),
+        traffic_access_token=None,
+    )
+    expected = "https://49983-w-a0x.apps.example.com/" if domain else f"{sandboxes}/"
+    assert sandbox.download_url("a").startswith(expected)
+    assert ConnectionConfig().api_url == "https://api.os.example.com/e2b"
 
 
 def test_events_are_followed_from_a_number_on(terminal: Terminal, served: Served) -> None:

@@ -197,6 +197,13 @@ func (m *Manager) Stop() {
 	m.stopping = true
 }
 
+// Stopping reports whether the sandbox is being stopped.
+func (m *Manager) Stopping() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stopping
+}
+
 // List returns the running processes by pid.
 func (m *Manager) List() []*Process {
 	m.mu.Lock()

@@ -90,7 +90,7 @@ func (s *Service) Start(ctx context.Context, r *connect.Request[process.StartReq
 	if err != nil {
 		return problem(err)
 	}
-	return follow(ctx, p, keepalive(r.Header()), func(event *process.ProcessEvent) error {
+	return s.follow(ctx, p, keepalive(r.Header()), func(event *process.ProcessEvent) error {
 		return stream.Send(&process.StartResponse{Event: event})
 	})
 }
@@ -101,14 +101,15 @@ func (s *Service) Connect(ctx context.Context, r *connect.Request[process.Connec
 	if err != nil {
 		return err
 	}
-	return follow(ctx, p, keepalive(r.Header()), func(event *process.ProcessEvent) error {
+	return s.follow(ctx, p, keepalive(r.Header()), func(event *process.ProcessEvent) error {
 		return stream.Send(&process.ConnectResponse{Event: event})
 	})
 }
 
 // follow sends a process's output until it ends or the caller goes. The process
-// runs on without its caller.
-func follow(ctx context.Context, p *proc.Process, alive time.Duration, send func(*process.ProcessEvent) error) error {
+// runs on without its caller. Where the sandbox stops, the stream of a process that
+// its signal ended breaks off, so that clients of envd look whether the sandbox runs.
+func (s *Service) follow(ctx context.Context, p *proc.Process, alive time.Duration, send func(*process.ProcessEvent) error) error {
 	reader := p.Output.Attach()
 	defer reader.Detach()
 	start := &process.ProcessEvent_StartEvent{Pid: uint32(p.PID)}
@@ -124,6 +125,9 @@ func follow(ctx context.Context, p *proc.Process, alive time.Duration, send func
 			err = send(&process.ProcessEvent{Event: &process.ProcessEvent_Keepalive{Keepalive: &process.ProcessEvent_KeepAlive{}}})
 		case errors.Is(err, output.ErrEnd):
 			<-p.Ended()
+			if p.End().Signal != 0 && s.processes.Stopping() {
+				return problem(proc.ErrStopping)
+			}
 			return send(endEvent(p.End()))
 		case errors.Is(err, output.ErrSlow):
 			return connect.NewError(connect.CodeAborted, err)

@@ -219,8 +219,10 @@ func (h *Hub) deliver(from *fsnotify.Watcher, event fsnotify.Event) {
 		}
 		return
 	}
+	operations := []Op{event.Op}
 	if event.Has(fsnotify.Create) && h.replaced == folder {
-		event.Op |= fsnotify.Write
+		// envd creates the file, gives it to its user and writes it.
+		operations = []Op{event.Op, fsnotify.Chmod, fsnotify.Write}
 	}
 	h.replaced = ""
 	gone := event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)
@@ -234,7 +236,9 @@ func (h *Hub) deliver(from *fsnotify.Watcher, event fsnotify.Event) {
 		if _, has := w.folders[folder]; !has {
 			continue
 		}
-		w.push(Event{Path: event.Name, Op: event.Op})
+		for _, op := range operations {
+			w.push(Event{Path: event.Name, Op: op})
+		}
 		if !w.recursive {
 			continue
 		}

@@ -195,6 +195,7 @@ def test_lists_have_filters_and_pages(service: Service) -> None:
     assert found(metadata={"team": "a&b=ü", "n": "0"}) == [ids[0], ids[2], ids[4]]
     assert found(metadata={"team": "a"}) == []
     assert found(template="standard") == alive
+    assert found(template="base") == alive
     assert found(template="offline") == []
     assert found(started_after=Sandbox.get_info(ids[3]).started_at) == ids[3:]
     pages = Sandbox.list(limit=3, order="asc")
@@ -268,6 +269,13 @@ def test_unknown_and_forbidden_templates(service: Service) -> None:
             Sandbox.create(template)
         assert refused.value.status_code == status
     assert Sandbox.create("standard:stable").get_info().template_id == "standard"
+
+
+def test_the_default_template_exists_where_a_creation_finds_one(service: Service) -> None:
+    Sandbox.create("base")
+    assert Template.exists("base")
+    assert Template.exists("standard")
+    assert not Template.exists("nothing")
 
 
 def test_snapshots_forks_networks_and_templates_are_not_offered(service: Service) -> None:

@@ -212,6 +212,7 @@ def test_templates_are_the_classes_that_the_caller_may_use(service: Service, key
     rows = service.request("GET", "/templates", key).json()
     assert [row["templateID"] for row in rows] == ["standard", "offline"]
     assert service.request("GET", "/templates/aliases/standard", key).json()["templateID"] == "standard"
+    assert service.request("GET", "/templates/aliases/base", key).json()["templateID"] == "standard"
     assert _is_error(service.request("GET", "/templates/aliases/secret", key), 404)
 
 

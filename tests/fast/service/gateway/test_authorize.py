@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -28,6 +29,7 @@ from tests.fast.service.gateway.entrance import (
 )
 
 SANDBOX = f"sandbox.{DOMAIN}"
+UNKNOWN = "w-zzzzzzzzzzzzzzzzzzzzzzzzzz"
 
 
 def api(id_: str) -> str:
@@ -245,7 +247,7 @@ def test_tokens_of_a_destroyed_workspace_do_not_open_the_next_of_its_id() -> Non
     gate.directory.endpoints[MINE] = replace(gate.directory.endpoints[MINE], claim_uid="claim-of-the-next")
     for token in former:
         assert denied(run(gate, api(MINE), x_access_token=token)).status == 502
-    assert denied(run(gate, api(MINE), link)).status == 502
+    assert denied(run(gate, api(MINE), link)).status == 401
     assert scope(run(gate, api(MINE), x_access_token=gate.access_token(MINE))) == "api"
 
 
@@ -273,12 +275,27 @@ def test_a_signed_link_opens_its_file_for_its_operation() -> None:
         (f"/files/compose?{query}", "GET"),
         (f"/files?{query.replace(str(expires), str(expires + 1))}", "GET"),
     ):
-        assert denied(run(gate, api(MINE), target, method)).status == 502, target
-    assert denied(run(gate, api(MINE), f"/files?{query}", authorization="Basic cm9vdDo=")).status == 502
-    assert denied(run(gate, api(THEIRS), f"/files?{query}")).status == 502
+        assert denied(run(gate, api(MINE), target, method)).status == (401 if target.startswith("/files?") else 502)
+    refused = denied(run(gate, api(MINE), f"/files?{query}", authorization="Basic cm9vdDo="))
+    assert (refused.status, json.loads(refused.body)) == (401, {"code": 401, "message": "invalid signature"})
+    for foreign in (THEIRS, NOBODYS, UNKNOWN):
+        assert denied(run(gate, api(foreign), f"/files?{query}")) == refused
     assert denied(run(gate, port(MINE), f"/files?{query}")).status == 404
+
+
+def test_expired_link_is_answered_as_such_only_where_it_was_valid() -> None:
+    gate = entrance()
+    expires = int(gate.clock.now().timestamp()) + 60
+    signed = signature("/a b", "read", "", gate.access_token(MINE), expires)
+    query = f"path=%2Fa+b&signature={signed.replace('+', '%2B')}&signature_expiration={expires}"
     gate.clock.seconds = 61
-    assert denied(run(gate, api(MINE), f"/files?{query}")).status == 502
+    refused = denied(run(gate, api(MINE), f"/files?{query}"))
+    assert (refused.status, json.loads(refused.body)) == (401, {"code": 401, "message": "signature is already expired"})
+    for host in (api(THEIRS), api(UNKNOWN)):
+        assert json.loads(denied(run(gate, host, f"/files?{query}")).body)["message"] == "invalid signature"
+    assert scope(run(gate, api(MINE), f"/files?{query}", **gate.bearer("u-me"))) == "api"
+    other = query.replace("%2Fa+b", "%2Fc")
+    assert json.loads(denied(run(gate, api(MINE), f"/files?{other}")).body)["message"] == "invalid signature"
 
 
 def test_credentials_of_a_program_reach_it_and_those_of_the_gateway_do_not() -> None:

@@ -9,7 +9,15 @@ from typing import Any
 
 import httpx
 import pytest
-from e2b import AsyncSandbox, CommandExitException, FileNotFoundException, Sandbox, SandboxQuery, SandboxState
+from e2b import (
+    AsyncSandbox,
+    CommandExitException,
+    FileNotFoundException,
+    FilesystemEventType,
+    Sandbox,
+    SandboxQuery,
+    SandboxState,
+)
 from e2b.exceptions import AuthenticationException, SandboxNotRunningException
 from e2b.sandbox.commands.command_handle import PtySize
 
@@ -47,6 +55,15 @@ def test_commands_and_files_work(gateway: dict[str, Any]) -> None:
         assert sandbox.is_running()
 
 
+def test_kill_of_a_sandbox_ends_the_wait_for_its_commands(gateway: dict[str, Any]) -> None:
+    sandbox = Sandbox.create(timeout=120, **gateway)
+    running = [sandbox.commands.run("sleep 600", background=True), sandbox.pty.create(PtySize(24, 80))]
+    assert sandbox.kill()
+    for each in running:
+        with pytest.raises(SandboxNotRunningException, match="sandbox was killed or reached its end of life"):
+            each.wait()
+
+
 def test_terminal_and_file_watch_work(gateway: dict[str, Any]) -> None:
     with Sandbox.create(timeout=120, **gateway) as sandbox:
         terminal = sandbox.pty.create(PtySize(24, 80))
@@ -59,7 +76,10 @@ def test_terminal_and_file_watch_work(gateway: dict[str, Any]) -> None:
         sandbox.files.make_dir("watched")
         watch = sandbox.files.watch_dir("watched")
         sandbox.files.write("watched/new", "x")
-        _eventually(lambda: "new" in {event.name for event in watch.get_new_events()})
+        seen: list[tuple[str, FilesystemEventType]] = []
+        _eventually(lambda: seen.extend((each.name, each.type) for each in watch.get_new_events()) or len(seen) >= 3)
+        kinds = FilesystemEventType.CREATE, FilesystemEventType.CHMOD, FilesystemEventType.WRITE
+        assert seen == [("new", kind) for kind in kinds]
 
 
 def test_signed_links_upload_and_download(gateway: dict[str, Any]) -> None:
@@ -69,7 +89,14 @@ def test_signed_links_upload_and_download(gateway: dict[str, Any]) -> None:
         link = sandbox.download_url("shared", use_signature_expiration=60).partition("?")[2]
         url = f"http://49983-{sandbox.sandbox_id}.{DOMAIN}/files"
         assert http.get(f"{url}?{link}").text == "text"
-        assert http.get(f"{url}?{link.replace('shared', 'other')}").status_code in {401, 403, 404, 502}
+        assert http.get(f"{url}?{link.replace('shared', 'other')}").json() == {
+            "code": 401,
+            "message": "invalid signature",
+        }
+        expired = sandbox.download_url("shared", use_signature_expiration=-120).partition("?")[2]
+        refused = http.get(f"{url}?{expired}")
+        assert refused.status_code == 401
+        assert refused.json() == {"code": 401, "message": "signature is already expired"}
         upload = sandbox.upload_url("sent", use_signature_expiration=60).partition("?")[2]
         assert http.post(f"{url}?{upload}", files={"file": b"content"}).is_success
         assert sandbox.files.read("sent") == "content"
