@@ -94,10 +94,13 @@ class Admissions:
         """Return a token for a visitor at a port of a pod, in the visitor's session there."""
         visitor, key, now = admission.visitor, _key(admission), self._monotonic()
         known = self._admissions.get(key)
-        if known is not None and known.endpoint == admission.endpoint:
+        if known is not None and (known.endpoint, known.right) == (admission.endpoint, admission.right):
             admission = known
             admission.visitor = visitor
         else:
+            if known is not None and known.endpoint == admission.endpoint:
+                # Of another right, which has ended
+                self._evict(known)
             self._add(key, admission, now)
         admission.used_at = now
         self._admissions.move_to_end(key)

@@ -52,6 +52,7 @@ from agentenv.service.gateway.visitors import (
     with_break_glass,
 )
 from agentenv.service.gateway.waking import HOLD_SECONDS, Waker
+from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import is_allowed
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.problems import Problem, not_found
@@ -287,6 +288,17 @@ class Authorizer:
             return False
         right = self._right(visitor, current, Destination(admission.workspace, admission.port))
         return right is not None and right.scope == admission.right
+
+    async def admit(self, workspace: Workspace, caller: Caller, endpoint: Endpoint) -> str:
+        """Return a token for a caller of the service's own tools, in a session that ends with the right."""
+        visitor, current = self._visitors.visitor_of(caller), self._existing(workspace.id) or workspace
+        right = right_to_api(visitor, current)
+        if right is None or not visitor.is_valid():
+            raise not_found("workspace")
+        # A tool for readers may start a process in order to read.
+        return await self._admissions.token(
+            Admission(current.id, endpoint, visitor, DAEMON_PORT, right.scope, scope="api")
+        )
 
     def is_gone(self, admission: Admission) -> bool:
         """Return whether the pod of a visitor is gone, with all that is open in it; one that is not ready is not."""

@@ -176,6 +176,7 @@ async def running_gateway(
         resolve_alias=aliases_in(access),
         break_glass=lambda id_, owner: access is not None and access.break_glass(id_, owner) is not None,
     )
+    dependencies.admit = authorizer.admit
     running = [use.run(), admissions.run()]
     if trail is not None and sessions is not None:
         running += [trail.run(), sessions.run(), adopt_sessions(admissions, sessions, visitors, backend)]

@@ -93,7 +93,7 @@ class Visitors:
             return Identified(visitor, (header,) if header else (), cookies)
         caller, remove = await self._caller(request, api=api)
         if caller is not None:
-            return Identified(self._visitor_of(caller), remove, cookies)
+            return Identified(self.visitor_of(caller), remove, cookies)
         person = self._by_cookie(request)
         why = self._signature_refusal(request, id_, workspace) if person is None and is_signed(request, api=api) else ""
         return Identified(person or NOBODY, remove, cookies, why)
@@ -209,10 +209,11 @@ class Visitors:
         if until is not None and self._access is not None:
             visitor = self._visitor_of_person(caller, self._access, until)
         else:
-            visitor = self._visitor_of(caller)
+            visitor = self.visitor_of(caller)
         return with_break_glass(visitor) if broken else visitor
 
-    def _visitor_of(self, caller: Caller) -> Visitor:
+    def visitor_of(self, caller: Caller) -> Visitor:
+        """Return a caller as a visitor, who is one as long as the key is valid."""
         kind, _, id_ = caller.session.partition(".")
         if kind == "key" and self._access is not None:
             access = self._access

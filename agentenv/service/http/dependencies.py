@@ -38,7 +38,12 @@ if TYPE_CHECKING:
     from agentenv.service.gateway.rights import NoteEntry
     from agentenv.service.gateway.sign_in import SignIn
     from agentenv.service.telemetry.metrics import Metrics
-    from agentenv.service.workspaces.backend_protocol import Backend, Swarms
+    from agentenv.service.workspaces.backend_protocol import Backend, Endpoint, Swarms
+
+
+# Returns a token for a pod: as a session that ends when the right of a caller to a workspace does.
+SignEntry = Callable[["Endpoint"], Awaitable[str]]
+Admit = Callable[[Workspace, Caller, "Endpoint"], Awaitable[str]]
 
 
 class Budgets(Protocol):
@@ -93,8 +98,8 @@ class AccessTokens(Protocol):
 class Sandboxes(Protocol):
     """Reaches workspaced in running workspaces; raises a `SandboxError` where it does not answer."""
 
-    async def sandbox(self, workspace: Workspace, session: str = "") -> AsyncSandbox:
-        """Return a client of the processes and files of a running workspace, for a session of a caller."""
+    async def sandbox(self, workspace: Workspace, sign: SignEntry | None = None) -> AsyncSandbox:
+        """Return a client of the processes and files of a running workspace; `sign` returns tokens of a session."""
         ...
 
     async def initialize(self, workspace: Workspace, variables: Mapping[str, str]) -> None:
@@ -146,6 +151,7 @@ class Dependencies:
     gateway: GatewayAddresses | None = None
     access: AccessTokens | None = None
     note_entry: NoteEntry | None = None  # records who enters a workspace through the service
+    admit: Admit | None = None  # has the sessions of such callers end with their rights
     sandboxes: Sandboxes | None = None
     streams: Streams = field(default_factory=Streams)
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))

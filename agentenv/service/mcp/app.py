@@ -119,7 +119,7 @@ class Server:
 def mount(app: FastAPI, server: Server) -> None:
     """Add the MCP server to the service's application, which has it running while it is served."""
     app.include_router(metadata)
-    app.router.routes.append(Route(PATH, server, methods=["GET", "POST", "DELETE"], include_in_schema=False))
+    app.router.routes.append(Route(PATH, server, methods=["POST"], include_in_schema=False))
 
 
 def _base(request: AnyRequest) -> str:

@@ -98,7 +98,9 @@ class Call:
             workspace = await self.resumed(workspace)
         if self.dependencies.sandboxes is None:
             raise Problem("unavailable", "this environment has no workspaced", "ask the platform team to enable it")
-        sandbox = await self.dependencies.sandboxes.sandbox(workspace, self.caller.session)
+        admit = self.dependencies.admit
+        sign = functools.partial(admit, workspace, self.caller) if admit is not None else None
+        sandbox = await self.dependencies.sandboxes.sandbox(workspace, sign)
         if self.dependencies.note_entry is not None:
             visitor = Visitor(f"owner:{self.caller.owner}", "caller", self.caller)
             self.dependencies.note_entry(workspace, visitor, opened, self.source)

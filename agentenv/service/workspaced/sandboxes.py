@@ -10,7 +10,7 @@ import httpx2
 from agentenv.client.connect_json import SandboxError
 from agentenv.client.sandbox import AsyncSandbox
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.http.dependencies import Sandboxes
+from agentenv.service.http.dependencies import Sandboxes, SignEntry
 from agentenv.service.workspaced.client import TOKEN_HEADER, Signer, WorkspacedClient, WorkspacedError
 from agentenv.service.workspaced.tokens import NoSigningKeyError
 from agentenv.service.workspaces.backend_protocol import Backend, Endpoint
@@ -34,13 +34,13 @@ class PodSandboxes(Sandboxes):
         await self._client.close()
         await self._transport.aclose()
 
-    async def sandbox(self, workspace: Workspace, session: str = "") -> AsyncSandbox:
-        """Return a client of the processes and files of a running workspace, for a session of a caller."""
+    async def sandbox(self, workspace: Workspace, sign: SignEntry | None = None) -> AsyncSandbox:
+        """Return a client of the processes and files of a running workspace; `sign` returns tokens of a session."""
         endpoint = await self._found(workspace)
         http = httpx2.AsyncClient(
             base_url=f"http://{endpoint.destination}",
             transport=self._transport,
-            auth=_TokenAuth(self._signer, endpoint, session),
+            auth=_TokenAuth(endpoint, sign or self._sign),
             headers={"Accept-Encoding": "identity"},
         )
         return AsyncSandbox(http)
@@ -52,6 +52,9 @@ class PodSandboxes(Sandboxes):
     async def metrics(self, workspace: Workspace) -> Mapping[str, Any]:
         """Return the current use of CPU, memory and disk."""
         return await self._control("GET", workspace, "/metrics")
+
+    async def _sign(self, endpoint: Endpoint) -> str:
+        return await self._signer.sign(pod_uid=endpoint.pod_uid, claim_uid=endpoint.claim_uid, scope="api")
 
     async def _control(
         self, method: str, workspace: Workspace, path: str, body: Mapping[str, Any] | None = None
@@ -72,15 +75,13 @@ class PodSandboxes(Sandboxes):
 class _TokenAuth(httpx2.Auth):
     """Signs a token for each request: it is valid for a minute."""
 
-    def __init__(self, signer: Signer, endpoint: Endpoint, session: str) -> None:
-        self._signer, self._endpoint, self._session = signer, endpoint, session
+    def __init__(self, endpoint: Endpoint, sign: SignEntry) -> None:
+        self._endpoint, self._sign = endpoint, sign
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Add the token of a request."""
         try:
-            request.headers[TOKEN_HEADER] = await self._signer.sign(
-                pod_uid=self._endpoint.pod_uid, claim_uid=self._endpoint.claim_uid, scope="api", session=self._session
-            )
+            request.headers[TOKEN_HEADER] = await self._sign(self._endpoint)
         except NoSigningKeyError as failure:
             raise SandboxError("unavailable", str(failure)) from failure
         yield request

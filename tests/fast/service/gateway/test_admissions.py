@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+
+import pytest
 
 from agentenv.core.workspaces.workspace import PortSharing
 from agentenv.service.gateway.access_cache import VALID_SECONDS
 from agentenv.service.gateway.admissions import MOST_OPEN, REUSE_SECONDS, UNUSED_SECONDS
 from agentenv.service.gateway.entry import Decision
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
+from agentenv.service.http.problems import Problem
 from tests.fast.service.gateway.entrance import MINE, THEIRS, WORKSPACES, Entrance, allowed, denied, entrance
-
-if TYPE_CHECKING:
-    import pytest
 
 ME = Caller("u-me", with_implied_roles("user"), "token")
 
@@ -30,6 +29,12 @@ def session(decision: Decision) -> str:
 
 def enter(gate: Entrance, host: str, **headers: str) -> str:
     return session(asyncio.run(gate.check(host, **headers)))
+
+
+def use_tools(gate: Entrance, caller: Caller, id_: str) -> str:
+    """Return the session of a caller of the service's own tools."""
+    workspace, endpoint = gate.directory.workspaces[id_], gate.directory.endpoints[id_]
+    return asyncio.run(gate.authorizer.admit(workspace, caller, endpoint)).split("/")[3]
 
 
 def sweep(gate: Entrance) -> list[str]:
@@ -99,6 +104,41 @@ def test_a_share_that_ends_closes_what_its_tokens_opened() -> None:
     gate.directory.change(THEIRS, shared={}, share_generation=1)
     assert sweep(gate) == [by_sharer]
     assert by_owner != by_sharer
+
+
+def test_what_tools_opened_ends_with_the_key() -> None:
+    gate = entrance()
+    record, secret = asyncio.run(gate.keys.create(ME, "k", ["use"], timedelta(days=1), []))
+    caller = gate.keys.caller(secret)
+    by_tools = use_tools(gate, caller, MINE)
+    assert use_tools(gate, caller, MINE) == by_tools
+    assert sweep(gate) == []
+    asyncio.run(gate.keys.revoke(ME, record.id))
+    assert sweep(gate) == [by_tools]
+    with pytest.raises(Problem):
+        use_tools(gate, caller, MINE)
+
+
+def test_what_tools_opened_ends_with_the_share() -> None:
+    gate = entrance()
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    by_owner, by_sharer = use_tools(gate, replace(ME, owner="u-other"), THEIRS), use_tools(gate, ME, THEIRS)
+    gate.directory.change(THEIRS, shared={})
+    assert sweep(gate) == [by_sharer]
+    assert by_owner != by_sharer
+    with pytest.raises(Problem):
+        use_tools(gate, ME, THEIRS)
+
+
+def test_what_tools_opened_to_write_ends_when_only_reading_is_left() -> None:
+    gate = entrance()
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    to_write = use_tools(gate, ME, THEIRS)
+    gate.directory.change(THEIRS, shared={"u-me": "ro"})
+    to_read = use_tools(gate, ME, THEIRS)
+    assert to_read != to_write
+    assert sweep(gate) == [to_write]
+    assert sweep(gate) == []
 
 
 def test_what_is_open_stays_open_while_the_table_hangs() -> None:

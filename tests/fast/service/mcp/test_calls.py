@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -15,22 +14,22 @@ from agentenv.service.gateway.access_cache import AccessCache
 from agentenv.service.gateway.keys import ApiKeys
 from agentenv.service.gateway.rights import Visitor
 from agentenv.service.http.auth.callers import Caller
+from agentenv.service.http.dependencies import SignEntry
 from agentenv.service.http.problems import Problem
 from agentenv.service.mcp.calls import Call
+from agentenv.service.workspaces.backend_protocol import Endpoint
 from tests.fast.service.gateway.stored import MemoryStore
 
 NOW = datetime(2026, 11, 19, 10, tzinfo=UTC)
 ANN, ADMIN = Caller("u-ann", frozenset({"user"}), "token"), Caller("u-admin", frozenset({"admin", "operator"}), "token")
-# The characters of a session that workspaced accepts.
-SESSION = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 
 
 @dataclass
 class Environment:
-    """One running workspace, and the sessions by which it was entered."""
+    """One running workspace, and the tokens by which it was entered."""
 
     workspace: Workspace
-    sessions: list[str] = field(default_factory=list[str])
+    tokens: list[str] = field(default_factory=list[str])
     entries: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
     @property
@@ -51,8 +50,11 @@ class Environment:
         assert visitor.caller is not None
         self.entries.append((workspace.id, visitor.caller.owner, opened, source))
 
-    async def sandbox(self, workspace: Workspace, session: str = "") -> Environment:  # noqa: ARG002 - the only one
-        self.sessions.append(session)
+    async def admit(self, workspace: Workspace, caller: Caller, endpoint: Endpoint) -> str:
+        return f"{workspace.id}/{caller.session or caller.owner}/{endpoint.pod_uid}"
+
+    async def sandbox(self, workspace: Workspace, sign: SignEntry) -> Environment:  # noqa: ARG002 - the only one
+        self.tokens.append(await sign(Endpoint("pod", "claim", "10.0.0.7", 49983)))
         return self
 
 
@@ -65,8 +67,8 @@ def visited(caller: Caller, workspace: Workspace) -> Environment:
 
 
 def entered(caller: Caller, workspace: Workspace) -> list[str]:
-    """Return the sessions by which a caller came into a workspace."""
-    return visited(caller, workspace).sessions
+    """Return the tokens by which a caller came into a workspace."""
+    return visited(caller, workspace).tokens
 
 
 OWN = Workspace(id="w-1", owner="u-ann", class_name="standard", mode="user", state="running")
@@ -86,7 +88,7 @@ def test_an_entry_is_recorded_with_who_and_from_where() -> None:
     assert visited(ADMIN, shared).entries == [("w-1", "u-admin", "processes", "192.0.2.7")]
 
 
-def test_the_session_of_a_key_is_one_that_workspaced_accepts() -> None:
+def test_a_caller_enters_in_a_session_that_the_gateway_ends() -> None:
     async def key_of_ann() -> Caller:
         access = AccessCache(MemoryStore(), now=lambda: NOW)
         await access.poll()
@@ -95,5 +97,6 @@ def test_the_session_of_a_key_is_one_that_workspaced_accepts() -> None:
         await access.poll()
         return keys.caller(secret)
 
-    (session,) = entered(asyncio.run(key_of_ann()), OWN)
-    assert SESSION.fullmatch(session)
+    caller = asyncio.run(key_of_ann())
+    assert entered(caller, OWN) == [f"w-1/{caller.session}/pod"]
+    assert entered(ANN, OWN) == ["w-1/u-ann/pod"]
