@@ -13,6 +13,8 @@ from agentenv.cli.project import root
 from agentenv.cli.stack_yaml import Document, Place, read_document
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from agentenv.config import Mistake, Settings
 
 FOLDER = "stacks"
@@ -31,6 +33,15 @@ class LocatedMistake:
     found: str
     allowed: str
     hint: str
+
+
+@dataclass(frozen=True)
+class LocatedWarning:
+    """A warning about a stack file, with its line."""
+
+    line: int
+    path: str
+    text: str
 
 
 def all_stack_files(root: Path) -> list[Path]:
@@ -112,6 +123,20 @@ def settings_of_file(path: Path, stack: str) -> Settings | None:
         return read(document.value.get("config") or {}, stack)
     except Mistakes:
         return None
+
+
+def warnings_in(path: Path, stack: str, today: date) -> list[LocatedWarning]:
+    """Return what a stack file without mistakes should change soon."""
+    from agentenv.core.nodes.kubernetes_support import upgrade_warning
+
+    settings = settings_of_file(path, stack)
+    if settings is None or not (text := upgrade_warning(settings.cluster, today)):
+        return []
+    document = read_document(path)
+    keys: list[str] = list(document.value["config"])
+    key = next((key for key in keys if key.rpartition(":")[2] == "cluster"), "")
+    line = document.line(("config", key, "version") if key else ("config",))
+    return [LocatedWarning(line, "agent-environment:cluster.version", text)]
 
 
 def _setting_mistakes(document: Document, stack: str) -> list[LocatedMistake]:

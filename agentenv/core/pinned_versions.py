@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -36,6 +37,7 @@ class Releases:
     """The pinned versions, digests and addresses."""
 
     addons: Mapping[str, Mapping[str, str]]
+    standard_support: Mapping[str, date]
     node_image: str
     charts: Mapping[str, Source]
     manifests: Mapping[str, Manifests]
@@ -49,6 +51,7 @@ def releases() -> Releases:
     read = tomllib.loads(files("agentenv.core").joinpath("pinned_versions.toml").read_text(encoding="utf-8"))
     return Releases(
         addons=read["kubernetes"],
+        standard_support=read["standard-support"],
         node_image=read["node-image"]["alias"],
         charts=_sources(read["charts"]),
         manifests={

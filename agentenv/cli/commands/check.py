@@ -1,7 +1,8 @@
 """Read stack files and list every mistake in them, without an engine, a cloud or a network.
 
 Without options every file in stacks/ is read. Each mistake has its file and line, its path as
-`pulumi config set --path` takes it, the value found, the values allowed, and a hint.
+`pulumi config set --path` takes it, the value found, the values allowed, and a hint. A warning says that the standard
+support of a cluster's Kubernetes version ends within 60 days; it does not change the exit code.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import os
 import shutil
 import sys
 import textwrap
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from agentenv.cli.main import FAILED, OK
-from agentenv.cli.stack_files import display_path, mistakes_in, selected_files
+from agentenv.cli.stack_files import display_path, mistakes_in, selected_files, warnings_in
 
 if TYPE_CHECKING:
     import argparse
 
-    from agentenv.cli.stack_files import LocatedMistake
+    from agentenv.cli.stack_files import LocatedMistake, LocatedWarning
 
 MAX_WIDTH = 160
 
@@ -34,12 +36,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check the files and print their mistakes; the exit code is 1 if there are any."""
-    mistakes = {path: mistakes_in(path, stack) for path, stack in selected_files(args.stack, args.file)}
+    files = selected_files(args.stack, args.file)
+    mistakes = {path: mistakes_in(path, stack) for path, stack in files}
+    warnings = {path: warnings_in(path, stack, today()) for path, stack in files}
     if args.json:
-        sys.stdout.write(json.dumps({"errors": as_json(mistakes)}) + "\n")
+        document = {"errors": as_json(mistakes), "warnings": warnings_as_json(warnings)}
+        sys.stdout.write(json.dumps(document) + "\n")
     else:
-        sys.stdout.write(as_text(mistakes, width=text_width(sys.stdout), colour=_colour()))
+        sys.stdout.write(as_text(mistakes, warnings, width=text_width(sys.stdout), colour=_colour()))
     return FAILED if any(mistakes.values()) else OK
+
+
+def today() -> date:
+    """Return the date by which support is judged."""
+    return datetime.now(UTC).date()
+
+
+def warnings_as_json(by_file: dict[Path, list[LocatedWarning]]) -> list[dict[str, str | int]]:
+    """Return the warnings as the command's JSON has them."""
+    return [
+        {"path": warning.path, "warning": warning.text, "file": display_path(path), "line": warning.line}
+        for path, warnings in by_file.items()
+        for warning in warnings
+    ]
 
 
 def as_json(by_file: dict[Path, list[LocatedMistake]]) -> list[dict[str, str | int]]:
@@ -58,8 +77,14 @@ def as_json(by_file: dict[Path, list[LocatedMistake]]) -> list[dict[str, str | i
     ]
 
 
-def as_text(by_file: dict[Path, list[LocatedMistake]], width: int, *, colour: bool) -> str:
-    """Return the mistakes as text, file by file, with a summary line."""
+def as_text(
+    by_file: dict[Path, list[LocatedMistake]],
+    warnings: dict[Path, list[LocatedWarning]],
+    width: int,
+    *,
+    colour: bool,
+) -> str:
+    """Return the mistakes as text, file by file, then the warnings, and a summary line."""
     bold, red, plain = ("\x1b[1m", "\x1b[31m", "\x1b[0m") if colour else ("", "", "")
     lines: list[str] = []
     for path, mistakes in by_file.items():
@@ -69,7 +94,12 @@ def as_text(by_file: dict[Path, list[LocatedMistake]], width: int, *, colour: bo
             lines += _row("allowed", mistake.allowed, width)
             lines += _row("hint", mistake.hint, width) if mistake.hint else []
             lines.append("")
-    return "\n".join([*lines, _summary(by_file)]) + "\n"
+    for path, row in ((path, row) for path, rows in warnings.items() for row in rows):
+        lines.append(f"{display_path(path)}:{row.line}  {bold}{_escape(row.path)}{plain}")
+        lines += [*_row("warning", row.text, width), ""]
+    warned = sum(len(rows) for rows in warnings.values())
+    summary = _summary(by_file) + (f", {_count(warned, 'warning')}" if warned else "")
+    return "\n".join([*lines, summary]) + "\n"
 
 
 def _row(label: str, text: str, width: int, start: str = "", end: str = "") -> list[str]:

@@ -6,12 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from agentenv.cli import main as cli
+from agentenv.cli.commands import check as command
 from agentenv.cli.stack_files import mistakes_in
+from agentenv.config.sections.cluster import Cluster
+from agentenv.core.nodes.kubernetes_support import upgrade_warning
+from agentenv.core.pinned_versions import releases
+from agentenv.rehearsal.cloud.rows.eks_common import catalog
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -50,8 +56,40 @@ def test_the_stack_files_of_the_project_have_no_mistakes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT / "docs")
+    monkeypatch.setattr(command, "today", lambda: date(2026, 11, 20))
     assert check(capsys) == (0, "6 stack files, no mistakes\n")
-    assert check(capsys, "--stack", "prod", "--json") == (0, '{"errors": []}\n')
+    assert check(capsys, "--stack", "prod", "--json") == (0, '{"errors": [], "warnings": []}\n')
+
+
+def test_end_of_standard_support_is_a_warning_sixty_days_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_file(tmp_path, f"config:\n  aws:region: us-east-1\n{REACHED}".replace("{pub", "{version: '1.35', pub"))
+    monkeypatch.chdir(tmp_path)
+    end = releases().standard_support["1.35"]
+    for day, warned in ((end - timedelta(days=61), False), (end - timedelta(days=60), True), (end, True)):
+        monkeypatch.setattr(command, "today", lambda day=day: day)
+        code, text = check(capsys, "--file", path.name)
+        assert code == 0
+        assert text.endswith("1 stack file, no mistakes, 1 warning\n" if warned else "1 stack file, no mistakes\n")
+    assert text.startswith(
+        "Pulumi.dev.yaml:3  agent-environment:cluster.version\n    warning standard support of 1.35 ends on 2027-03-27,"
+    )
+    [warning] = json.loads(check(capsys, "--file", path.name, "--json")[1])["warnings"]
+    assert (warning["file"], warning["line"]) == ("Pulumi.dev.yaml", 3)
+
+
+@pytest.mark.parametrize("cluster", [{"support_policy": "extended"}, {"existing": "theirs"}, {"version": "1.36"}])
+def test_clusters_that_eks_does_not_upgrade_soon_have_no_warning(cluster: dict[str, str]) -> None:
+    end = releases().standard_support["1.35"]
+    settings = Cluster.model_construct(**{"version": "1.35", "support_policy": "standard", "existing": None, **cluster})
+    assert upgrade_warning(settings, end) == ""
+
+
+def test_simulated_eks_ends_support_on_the_same_days() -> None:
+    versions = catalog()["cluster_versions"]
+    ends = {version: row["standard_until"] for version, row in versions.items() if "standard_until" in row}
+    assert {version: str(end) for version, end in releases().standard_support.items()}.items() <= ends.items()
 
 
 def test_every_mistake_has_its_line(tmp_path: Path) -> None:
