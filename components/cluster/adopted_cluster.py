@@ -17,6 +17,7 @@ from agentenv.components._lib.options import ChildOptions, child_options, compon
 from agentenv.components._lib.tags import Labels
 from agentenv.components._lib.token_identity import TokenIdentity, token_identity
 from agentenv.components.cluster.addons import EFS_NODE
+from agentenv.components.cluster.api_authorization import after_authorization
 from agentenv.components.cluster.context import ClusterContext
 from agentenv.components.cluster.fargate import FargateContext, controllers, create_fargate
 from agentenv.components.cluster.irsa import Issuer, Roles
@@ -83,7 +84,8 @@ class AdoptedCluster(pulumi.ComponentResource):
         self.security_group_id = to_output(facts.security_group_id)
         self.issuer_url = to_output(facts.issuer)
         self.issuer_arn = aws.apply(lambda context: _issuer_arn(facts, context))
-        self.provider = api_provider(name, self.kubeconfig, self.arn, child(), adopted=True)
+        authorized = after_authorization(self.kubeconfig, [], self)
+        self.provider = api_provider(name, authorized, self.arn, child(), adopted=True)
         SecurityGroupRules(network.nodes_security_group_id, self.security_group_id, None, labels, child).create()
         groups = PodGroups(facts.vpc_id, self.security_group_id, network.nodes_security_group_id, labels, child).create(
             plan.fargate_classes

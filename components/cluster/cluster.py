@@ -22,6 +22,7 @@ from agentenv.components._lib.tags import Labels
 from agentenv.components._lib.token_identity import TokenIdentity, token_identity
 from agentenv.components.cluster.access import Access, Entries
 from agentenv.components.cluster.addons import CNI, EFS_NODE, Installer
+from agentenv.components.cluster.api_authorization import after_authorization
 from agentenv.components.cluster.context import ClusterContext
 from agentenv.components.cluster.fargate import FargateContext, controllers, create_fargate
 from agentenv.components.cluster.irsa import AUDIENCE, Issuer, Roles, ServiceAccount
@@ -139,7 +140,8 @@ class Cluster(pulumi.ComponentResource):
         # Without them, clients outside of the VPC reach no private endpoint.
         admitted = security_groups.admit(plan.private_access)
         after = pulumi.ResourceOptions(depends_on=[*entries, *admitted])
-        self.provider = api_provider(name, self.kubeconfig, self.arn, self._child(after))
+        authorized = after_authorization(self.kubeconfig, entries, self)
+        self.provider = api_provider(name, authorized, self.arn, self._child(after))
         issuer = iam.OpenIdConnectProvider(
             f"{name}-issuer",
             url=self.issuer_url,

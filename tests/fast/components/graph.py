@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import grpc
 import pulumi
@@ -18,6 +19,7 @@ from pulumi.runtime.proto import resource_pb2, source_pb2
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
 
+from agentenv.components.cluster import api_authorization
 from agentenv.core.capabilities.unknown_values import UNKNOWN as NOT_KNOWN
 from agentenv.policies.view.resource import Resource
 from agentenv.rehearsal.providers.aws.functions import FILTERS_ONLY
@@ -339,7 +341,9 @@ def registered(
                 built.append(await component.future())
             await _settled()
 
-        loop.run_until_complete(run_pulumi_func(program))
+        # No API server is behind the address of a mocked cluster.
+        with patch.object(api_authorization, "wait_for_authorization", lambda _: ""):
+            loop.run_until_complete(run_pulumi_func(program))
         monitor.graph.result = built[0] if built else None
         return monitor.graph
     finally:

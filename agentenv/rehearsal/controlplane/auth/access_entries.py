@@ -1,7 +1,8 @@
 """Map AWS principals, access entries and access policies to users, groups and roles.
 
 EKS evaluates access policies in an authorizer of its own. Here each policy is a ClusterRole, and each association a
-group that only the token webhook assigns, so that the API server's RBAC decides.
+group that only the token webhook assigns, so that the API server's RBAC decides. Entries and associations take effect
+some seconds after they were created, because EKS is eventually consistent there.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 Object = dict[str, Any]
+
+ENTRY_DELAY = timedelta(seconds=3)  # from the creation of an entry until its principal is authenticated
+POLICY_DELAY = timedelta(seconds=5)  # from the association of a policy until it grants anything
 
 POLICY_ARN = "arn:aws:eks::aws:cluster-access-policy/"
 _GROUP = "rehearsal:access"  # EKS allows this name, but the token webhook never takes it from an entry
@@ -80,6 +85,16 @@ class Association:
         if not self.namespaces:
             return [f"{_GROUP}:{self.policy}"]
         return [f"{_GROUP}:{self.policy}:{pattern}" for pattern in self.namespaces]
+
+
+def entry_in_effect(entry: Mapping[str, Any], now: datetime) -> bool:
+    """Return whether EKS authenticates the principal of an entry yet."""
+    return now - entry["createdAt"] >= ENTRY_DELAY
+
+
+def policies_in_effect(rows: Iterable[Mapping[str, Any]], now: datetime) -> list[Association]:
+    """Return the associations, as ListAssociatedAccessPolicies returns them, that grant something yet."""
+    return [association(row) for row in rows if now - row["associatedAt"] >= POLICY_DELAY]
 
 
 def association(row: Mapping[str, Any]) -> Association:

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -146,14 +147,17 @@ class Account:
     def entry(
         self, cluster: str, caller: access_entries.Principal
     ) -> tuple[dict[str, Any], list[access_entries.Association]] | None:
-        """Return the caller's access entry with its policies, or None."""
+        """Return the caller's access entry with its policies, or None; those of the last seconds do not count yet."""
+        now = datetime.now(UTC)
         for arn in _pages(self._eks, "list_access_entries", "accessEntries", clusterName=cluster):
             entry_principal = access_entries.principal(arn)
             if entry_principal is not None and entry_principal.same(caller):
                 named = {"clusterName": cluster, "principalArn": arn}
                 entry = self._eks.describe_access_entry(**named)["accessEntry"]
+                if not access_entries.entry_in_effect(entry, now):
+                    return None
                 rows = _pages(self._eks, "list_associated_access_policies", "associatedAccessPolicies", **named)
-                return entry, [access_entries.association(row) for row in rows]
+                return entry, access_entries.policies_in_effect(rows, now)
         return None
 
     def addon(self, name: str) -> dict[str, Any] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from agentenv.rehearsal.controlplane.auth import access_entries
@@ -71,6 +73,21 @@ def test_a_policy_over_namespaces_is_bound_in_those_that_match_and_nowhere_else(
 
 def test_a_policy_that_is_not_simulated_binds_nothing() -> None:
     assert access_entries.bindings([Association("AmazonEKSAutoNodePolicy", ("a",))], ["a"]) == []
+
+
+def test_entries_and_policies_take_effect_later() -> None:
+    created = datetime(2026, 11, 1, tzinfo=UTC)
+    entry = {"principalArn": ROLE, "createdAt": created}
+    policy = {"policyArn": f"{access_entries.POLICY_ARN}AmazonEKSViewPolicy", "accessScope": {"type": "cluster"}}
+    old, new = ({**policy, "associatedAt": at} for at in (created, created + timedelta(seconds=4)))
+
+    def at(seconds: int) -> tuple[bool, int]:
+        now = created + timedelta(seconds=seconds)
+        in_effect = access_entries.policies_in_effect([old, new], now)
+        return access_entries.entry_in_effect(entry, now), len(in_effect)
+
+    # Not authenticated, authenticated without rights, and one policy after the other.
+    assert [at(seconds) for seconds in (0, 2, 3, 5, 9)] == [(False, 0), (False, 0), (True, 0), (True, 1), (True, 2)]
 
 
 def test_only_the_policy_for_the_whole_cluster_reaches_custom_resources() -> None:
