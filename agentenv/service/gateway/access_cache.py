@@ -20,6 +20,9 @@ from agentenv.service.http.problems import Problem
 
 _LOG = logging.getLogger(__name__)
 POLL_SECONDS = 2.0
+# Polls for what is unknown are so far apart, whatever is guessed, and are awaited for so long.
+REFRESH_PAUSE_SECONDS = 0.25
+REFRESH_SECONDS = 3.0
 RELOAD_SECONDS = 600.0
 VALID_SECONDS = 600.0
 TOUCH_SECONDS = 60.0
@@ -43,10 +46,12 @@ class AccessCache:
         # Whatever requests do, the poll of revocations has threads of its own.
         self._polls, self._calls = Remote("the poll of the table of access"), Remote("the table of access")
         self._records: dict[str, Record] = {}
-        self._read_at = self._loaded_at = self._touched_at = float("-inf")
+        self._read_at = self._loaded_at = self._touched_at = self._polled_at = float("-inf")
         self._since: datetime | None = None
         self._used: dict[str, datetime] = {}
         self.on_change: Callable[[Sequence[Record]], None] = lambda _: None
+        self._polling = asyncio.Lock()
+        self._next: asyncio.Task[None] | None = None  # the poll that begins after whoever waits for it
 
     async def run(self) -> None:
         """Poll the table until cancelled."""
@@ -56,8 +61,25 @@ class AccessCache:
 
     async def poll(self) -> None:
         """Read what changed, and write when keys were used; failures are logged, and retried by the next poll."""
+        async with self._polling:
+            await self._poll()
+
+    async def refresh(self) -> None:
+        """Wait until what was written before now is read, or for some seconds; all who wait share a poll."""
+        if self._next is None or self._next.done():
+            self._next = asyncio.create_task(self._poll_next())
+        await asyncio.wait([self._next], timeout=REFRESH_SECONDS)
+
+    async def _poll_next(self) -> None:
+        async with self._polling:
+            await asyncio.sleep(max(0.0, self._polled_at + REFRESH_PAUSE_SECONDS - self._monotonic()))
+            # Who comes from here on may ask for what this poll does not see.
+            self._next = None
+            await self._poll()
+
+    async def _poll(self) -> None:
         began, at = self._monotonic(), self._now()
-        whole = began - self._loaded_at >= RELOAD_SECONDS
+        self._polled_at, whole = began, began - self._loaded_at >= RELOAD_SECONDS
         try:
             records = await self._polls.run(self.store.changed_since, None if whole else self._since)
         except (AwsUnavailableError, AwsRefusedError) as failure:
@@ -83,6 +105,10 @@ class AccessCache:
     def key(self, id_: str) -> ApiKey | None:
         """Return a key that is valid."""
         return self._valid(f"key#{id_}", ApiKey)
+
+    def has_key(self, id_: str) -> bool:
+        """Return whether a key was read, valid or not."""
+        return f"key#{id_}" in self._records
 
     def link(self, id_: str) -> Link | None:
         """Return a link that is valid."""

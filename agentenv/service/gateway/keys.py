@@ -41,6 +41,14 @@ class ApiKeys:
             session=f"key.{record.id}",
         )
 
+    def is_known(self, key: str) -> bool:
+        """Return whether the id of a key is one that this replica has read."""
+        return self._cache.has_key(key_id(key) or "")
+
+    async def look_up(self) -> None:
+        """Read the keys that other replicas created until now."""
+        await self._cache.refresh()
+
     async def create(
         self, caller: Caller, name: str, scopes: Iterable[Scope], lifetime: timedelta, classes: Iterable[str]
     ) -> tuple[ApiKey, str]:

@@ -90,12 +90,16 @@ class Authenticator:
         The API server is not called, so tokens of service accounts are none.
         """
         if self._keys is not None and key_id(token) is not None:
-            return self._of_key(self._keys, token, source)
+            return await self._of_key(self._keys, token, source)
         if self._issuer is not None and _issuer_of(token) == self._issuer.url:
             return self._of_token(self._issuer.url, await self._issuer.verify(token))
         return None
 
-    def _of_key(self, keys: ApiKeys, key: str, source: str) -> Caller:
+    async def _of_key(self, keys: ApiKeys, key: str, source: str) -> Caller:
+        if not keys.is_known(key):
+            # Another replica may have created it just now. Who guesses has the limit of invalid ones.
+            self._unauthenticated_limiter.check(source)
+            await keys.look_up()
         try:
             return keys.caller(key)
         except UnauthenticatedError:

@@ -6,15 +6,19 @@ import asyncio
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from agentenv.config.sections.service import Service
+from agentenv.core.gateway.access_records import Record
 from agentenv.core.gateway.api_keys import Scope
 from agentenv.service.aws.remote import THREADS
 from agentenv.service.gateway.access_cache import TOUCH_SECONDS, VALID_SECONDS, AccessCache
 from agentenv.service.gateway.keys import MOST_KEYS, ApiKeys
+from agentenv.service.http.auth.authenticate import UNAUTHENTICATED_PER_MINUTE, Authenticator
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
+from agentenv.service.http.auth.token_reviews import TokenReviewer
 from agentenv.service.http.problems import Problem, UnauthenticatedError
 from tests.fast.service.gateway.stored import Clock, MemoryStore
 
@@ -37,6 +41,11 @@ class Replica:
 
     def poll(self) -> None:
         asyncio.run(self.cache.poll())
+
+
+def authenticator(replica: Replica) -> Authenticator:
+    """Return what identifies the callers of a replica."""
+    return Authenticator(Service(), None, cast("TokenReviewer", None), keys=replica.keys)
 
 
 def replicas() -> tuple[MemoryStore, Clock, Replica, Replica]:
@@ -62,6 +71,83 @@ def test_a_key_is_its_owner_with_its_scopes_and_is_known_to_others_after_a_poll(
     assert there.keys.caller(key) == caller
     assert key not in repr(store.rows)
     assert key[16:] not in repr(store.rows)
+
+
+def test_new_key_is_accepted_by_every_replica_at_once() -> None:
+    _, _, here, there = replicas()
+    key = here.new()
+    caller = asyncio.run(authenticator(there).caller(f"Bearer {key}", "192.0.2.1"))
+    assert caller == here.keys.caller(key)
+
+
+def test_key_created_during_a_poll_is_read_by_the_next_one() -> None:
+    """Whoever asks while a poll runs waits for another: that one may have missed the key."""
+    begun, released = threading.Event(), threading.Event()
+
+    class SlowStore(MemoryStore):
+        def changed_since(self, since: datetime | None) -> list[Record]:
+            records = super().changed_since(since)
+            begun.set()
+            released.wait(60)
+            return records
+
+    async def act() -> None:
+        there = AccessCache(store, now=clock.now, monotonic=clock.monotonic)
+        polling = asyncio.create_task(there.poll())
+        await asyncio.to_thread(begun.wait, 60)
+        _, key = await ApiKeys(here, clock.now).create(PERSON, "k", ["use"], timedelta(hours=1), [])
+        refreshing = asyncio.create_task(there.refresh())
+        await asyncio.sleep(0)
+        released.set()
+        await asyncio.gather(polling, refreshing)
+        assert there.key(key[4:16]) is not None
+
+    store, clock = SlowStore(), Clock(START)
+    released.set()
+    here = AccessCache(store, now=clock.now, monotonic=clock.monotonic)
+    asyncio.run(here.poll())
+    released.clear()
+    begun.clear()
+    asyncio.run(act())
+
+
+def test_guessed_keys_share_a_read_and_are_limited_by_address() -> None:
+    class CountingStore(MemoryStore):
+        reads = 0
+
+        def changed_since(self, since: datetime | None) -> list[Record]:
+            self.reads += 1
+            return super().changed_since(since)
+
+    async def act() -> list[str]:
+        subject = authenticator(here)
+        guesses = [f"e2b_{number:052x}" for number in range(200)]
+        results = await asyncio.gather(
+            *(subject.caller(f"Bearer {guess}", "192.0.2.1") for guess in guesses), return_exceptions=True
+        )
+        reads = store.reads
+        with pytest.raises(Problem):
+            await subject.caller(f"Bearer {guesses[0]}", "192.0.2.1")
+        assert store.reads == reads, "who guessed too often is refused from memory"
+        assert await subject.caller(f"Bearer {key}", "192.0.2.1"), "a known key is admitted beside those who guess"
+        return [result.kind for result in results if isinstance(result, Problem)]
+
+    store, clock = CountingStore(), Clock(START)
+    here = Replica(store, clock)
+    key = here.new()
+    before = store.reads
+    kinds = asyncio.run(act())
+    assert len(kinds) == 200
+    assert kinds.count("not-signed-in") == UNAUTHENTICATED_PER_MINUTE
+    assert store.reads == before + 1
+
+
+def test_new_key_is_refused_while_the_table_hangs() -> None:
+    store, _, here, there = replicas()
+    key = here.new()
+    store.away = True
+    with pytest.raises(UnauthenticatedError):
+        asyncio.run(authenticator(there).caller(f"Bearer {key}", "192.0.2.1"))
 
 
 def test_a_revoked_key_is_refused_here_at_once_and_there_after_a_poll() -> None:
