@@ -145,6 +145,9 @@ def install_karpenter(karpenter: KarpenterContext, nodes: NodeIdentity, queue: s
                 # A preferred zone spread is no reason to launch a node in each zone. On existing nodes the scheduler
                 # still honours it.
                 "preferencePolicy": "Ignore",
+                # Replaces nodes that are not Ready for 30 minutes, unless a fifth of their pool is unhealthy. Claimed
+                # sandboxes on them would otherwise wait for ever: nothing else may disrupt their nodes.
+                "featureGates": {"nodeRepair": True},
             },
             "serviceAccount": {
                 "name": CONTROLLER.name,

@@ -247,6 +247,7 @@ def test_definitions_come_before_the_controller_from_the_pinned_charts(whole: Gr
         "eksControlPlane": True,
         # Else a wish to be spread buys a node in every zone.
         "preferencePolicy": "Ignore",
+        "featureGates": {"nodeRepair": True},
     }
     assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":nodes-controller")
 
