@@ -38,8 +38,17 @@ DNS = (Ports(53, protocol="UDP"), Ports(53))
 API = (Ports(443),)
 
 
-def network_policy_spec(incoming: Sequence[Ports], outgoing: Sequence[Ports], *, identities: bool = False) -> Rule:
-    """Return the policy's spec; a direction without ports is denied. `identities` allows the Pod Identity agent."""
+def network_policy_spec(
+    incoming: Sequence[Ports],
+    outgoing: Sequence[Ports],
+    *,
+    identities: bool = False,
+    applications: Sequence[str] = (),
+) -> Rule:
+    """Return the policy's spec; a direction without ports is denied. `identities` allows the Pod Identity agent.
+
+    With `applications`, only pods with one of these names (`app.kubernetes.io/name`) are selected.
+    """
     ingress: list[Rule] = [{"ports": [ports.rule() for ports in incoming]}] if incoming else []
     egress: list[Rule] = []
     if outgoing:
@@ -48,7 +57,9 @@ def network_policy_spec(incoming: Sequence[Ports], outgoing: Sequence[Ports], *,
         egress.append({"to": [anywhere], "ports": [ports.rule() for ports in outgoing]})
     if identities:
         egress.append({"to": [{"ipBlock": {"cidr": IDENTITY_AGENT}}], "ports": [Ports(80).rule()]})
-    return {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": ingress, "egress": egress}
+    named = {"key": "app.kubernetes.io/name", "operator": "In", "values": list(applications)}
+    selector = {"matchExpressions": [named]} if applications else {}
+    return {"podSelector": selector, "policyTypes": ["Ingress", "Egress"], "ingress": ingress, "egress": egress}
 
 
 def create_network_policy(

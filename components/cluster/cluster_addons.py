@@ -18,6 +18,7 @@ from agentenv.components._lib.namespace_network_policy import (
     API,
     DNS,
     Ports,
+    Rule,
     create_network_policy,
     network_policy_spec,
 )
@@ -59,8 +60,7 @@ class ClusterAddons(pulumi.ComponentResource):
         system_policy = create_network_policy(
             f"{name}-system",
             "kube-system",
-            # In: the metrics API from the control plane. Out: kubelets, AWS, the Kubernetes API and DNS.
-            network_policy_spec((Ports(10250, 10251),), (*API, *DNS, Ports(10250)), identities=True),
+            _system_policy(adopted=plan.settings.existing is not None),
             child,
         )
         namespace = create_restricted_namespace(f"{name}-measures", KUBE_STATE_METRICS, child)
@@ -90,6 +90,19 @@ class ClusterAddons(pulumi.ComponentResource):
         self.efs_controller_role_arn = driver.arn
         outputs = {output: getattr(self, output) for output in ClusterAddons.__annotations__}
         self.register_outputs({**outputs, OUTPUT: roles.planned_documents.entries})
+
+
+def _system_policy(*, adopted: bool) -> Rule:
+    """Return the network policy of kube-system.
+
+    In: the metrics API from the control plane, and DNS for CoreDNS on nodes. Out: kubelets, AWS, the Kubernetes API and
+    DNS. In an adopted cluster it selects the add-ons of the environment only: CoreDNS and the other pods there belong
+    to the owner, and would be cut off from what they serve.
+    """
+    applications = ("aws-efs-csi-driver", "metrics-server") if adopted else ()
+    return network_policy_spec(
+        (Ports(10250, 10251), *DNS), (*API, *DNS, Ports(10250)), identities=True, applications=applications
+    )
 
 
 def _driver(aws: AwsContext, file_systems: list[str]) -> Document:

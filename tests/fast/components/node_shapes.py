@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +53,7 @@ def cluster_addons(
         "arn:aws:elasticfilesystem:eu-west-1:123456789012:file-system/fs-1",
     ),
     efs_node_role_arn: pulumi.Input[str] = "arn:aws:iam::123456789012:role/efs-node",
+    sections: Mapping[str, Any] | None = None,
 ) -> ClusterAddons:
     """The add-ons on nodes."""
-    return ClusterAddons(name, planned().cluster, file_system_arns, efs_node_role_arn, opts)
+    return ClusterAddons(name, planned(sections).cluster, file_system_arns, efs_node_role_arn, opts)

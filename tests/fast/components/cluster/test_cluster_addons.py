@@ -11,6 +11,7 @@ import pytest
 from agentenv.components._lib.namespace_network_policy import API, DNS, Ports, network_policy_spec
 from agentenv.core.metering.exporters import CLAIM, TYPE, USER, WARM, WORKSPACE, ZONE
 from agentenv.core.pinned_versions import releases
+from tests.fast.components.existing import EXISTING
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.node_shapes import capacity, cluster_addons
 from tests.fast.components.shapes import cluster, storage
@@ -122,6 +123,32 @@ def test_namespaces_with_pods_on_nodes_let_their_own_work_through_first(whole: G
         assert whole.comes_before(passage, whole.resource("Addon", addon))
         assert passage.inputs["spec"]["policyTypes"] == ["Ingress", "Egress"]
         assert passage.inputs["spec"]["podSelector"] == {}
+
+
+def system_policy(*, adopted: bool) -> dict[str, Any]:
+    graph = registered(lambda: cluster_addons(sections=EXISTING if adopted else {}))
+    (spec,) = [
+        policy.inputs["spec"]
+        for policy in graph.of("NetworkPolicy")
+        if policy.inputs["metadata"]["namespace"] == "kube-system"
+    ]
+    return spec
+
+
+def test_core_dns_on_nodes_serves_names_under_the_policy_of_kube_system() -> None:
+    (rule,) = system_policy(adopted=False)["ingress"]
+    assert "from" not in rule
+    assert [row for row in rule["ports"] if row["port"] == 53] == [port.rule() for port in DNS]
+
+
+def test_core_dns_of_an_adopted_cluster_is_under_no_policy_of_the_environment() -> None:
+    selector = system_policy(adopted=True)["podSelector"]
+    # Pods of CoreDNS have the label k8s-app only.
+    assert selector == {
+        "matchExpressions": [
+            {"key": "app.kubernetes.io/name", "operator": "In", "values": ["aws-efs-csi-driver", "metrics-server"]}
+        ]
+    }
 
 
 def test_the_metadata_address_is_no_part_of_any_work() -> None:
