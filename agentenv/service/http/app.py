@@ -21,6 +21,7 @@ from agentenv.service.credentials.setup import exchange_of, vault_of
 from agentenv.service.e2b import app as e2b
 from agentenv.service.gateway.browser_sessions import BrowserSessions
 from agentenv.service.gateway.keys import ApiKeys
+from agentenv.service.gateway.pods import GatewayPods
 from agentenv.service.gateway.sealing import WorkspaceTokens
 from agentenv.service.gateway.setup import (
     People,
@@ -176,6 +177,10 @@ async def _dependencies(
     refreshing += [asyncio.create_task(access.run())] if access is not None else []
     if settings.service.workspaced is not None:
         refreshing.append(asyncio.create_task(gateway_secrets.run()))
+    gateway_pods = GatewayPods()
+    if configuration.authorizer_port is not None:
+        # Not among those that readiness depends on: without them callers have the address of the gateway.
+        refreshing.append(asyncio.create_task(gateway_pods.informer(kube).run()))
     authenticator = Authenticator(
         settings.service,
         issuer,
@@ -208,6 +213,7 @@ async def _dependencies(
                 access=WorkspaceTokens(gateway_secrets.current) if configuration.authorizer_port else None,
                 sandboxes=sandboxes if settings.service.workspaced else None,
                 access_records=access,
+                gateway_pods=gateway_pods,
                 now=now,
             )
             if issuer is not None and access is not None:

@@ -17,6 +17,7 @@ from agentenv.core.gateway.api_keys import Scope
 from agentenv.core.gateway.hosts import SANDBOX_HOST
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.gateway.entry import EntryRequest
+from agentenv.service.gateway.pods import GatewayPods
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.problems import Problem
@@ -153,6 +154,7 @@ class Dependencies:
     note_entry: NoteEntry | None = None  # records who enters a workspace through the service
     admit: Admit | None = None  # has the sessions of such callers end with their rights
     sandboxes: Sandboxes | None = None
+    gateway_pods: GatewayPods = field(default_factory=GatewayPods)
     streams: Streams = field(default_factory=Streams)
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
@@ -198,18 +200,22 @@ class AuthenticatedRoute(APIRoute):
         return authenticate_first
 
 
+def source_of(request: Request) -> str:
+    """Return the address of the caller of a request, which may have come through the gateway."""
+    peer = request.client.host if request.client else "unknown"
+    return dependencies_of(request).gateway_pods.source(peer, request.headers.get("x-forwarded-for", ""))
+
+
 def entry_request_of(request: Request) -> EntryRequest:
     """Return a request as the gateway's cookies are read from it."""
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    source = request.client.host if request.client else ""
     host = request.headers.get("host", "")
-    return EntryRequest(request.method, host, target, dict(request.headers), source)
+    return EntryRequest(request.method, host, target, dict(request.headers), source_of(request))
 
 
 async def authenticated(request: Request) -> Caller:
     """Return the caller of a request; raise a `Problem` where its credential is missing or not valid."""
-    source = request.client.host if request.client else "unknown"
-    dependencies, headers = dependencies_of(request), request.headers
+    source, dependencies, headers = source_of(request), dependencies_of(request), request.headers
     authenticator, has_token = dependencies.authenticator, "authorization" in headers or "x-api-key" in headers
     if dependencies.sessions is not None and not has_token and "cookie" in headers:
         person = dependencies.sessions.person(entry_request_of(request))

@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 from agentenv.service.gateway.browser_sessions import Step
 from agentenv.service.gateway.entry import host_cookie
 from agentenv.service.gateway.sign_in import CALLBACK, SignIn
-from agentenv.service.http.dependencies import RequestDependencies, entry_request_of
+from agentenv.service.http.dependencies import RequestDependencies, entry_request_of, source_of
 from agentenv.service.http.problems import Problem, UnauthenticatedError
 from agentenv.service.http.responses import problems
 
@@ -45,8 +45,7 @@ async def sign_in_with_key(
         raise Problem("not-found", "this environment has no sign-in by an API key", "sign in with the issuer")
     if not entry_request_of(request).is_same_origin:
         raise UnauthenticatedError("only a page of this host signs in")
-    source = request.client.host if request.client else "unknown"
-    caller = await dependencies.authenticator.caller(None, source, api_key=key)
+    caller = await dependencies.authenticator.caller(None, source_of(request), api_key=key)
     if not caller.has_scope("read"):
         raise Problem("not-allowed", "the API key lacks the scope 'read'", "create a key with that scope")
     response = Response(status_code=204)

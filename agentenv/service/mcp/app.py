@@ -17,7 +17,7 @@ from starlette.requests import Request as AnyRequest
 from starlette.routing import Route
 
 from agentenv.core.gateway.api_keys import SCOPES
-from agentenv.service.http.dependencies import dependencies_of
+from agentenv.service.http.dependencies import dependencies_of, source_of
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problem_response
 from agentenv.service.mcp import commands, files, workspaces
@@ -95,8 +95,7 @@ class Server:
         """Authenticate a request, and serve it."""
         request = AnyRequest(scope)
         try:
-            dependencies, headers = dependencies_of(request), request.headers
-            source = request.client.host if request.client else "unknown"
+            source, dependencies, headers = source_of(request), dependencies_of(request), request.headers
             # No cookie: a page of another host could send it.
             caller = await dependencies.authenticator.caller(
                 headers.get("authorization"), source, api_key=headers.get("x-api-key")
@@ -110,7 +109,7 @@ class Server:
             await response(scope, receive, send)
             return
         state = cast("dict[str, Any]", scope.setdefault("state", {}))
-        state |= {"caller": caller, "dependencies": dependencies}
+        state |= {"caller": caller, "dependencies": dependencies, "source": source}
         if self._serve is None:
             raise AssertionError("the application is served without its lifespan")
         await self._serve(scope, receive, send)

@@ -52,10 +52,8 @@ class Call:
         request = context.request_context.request
         if request is None:
             raise AssertionError("streamable HTTP has a request for each call")
-        state, peer = request.state, request.client.host if request.client else ""
-        # Envoy replaces this header. Who calls from the cluster can set it, as it can at Envoy.
-        source = request.headers.get("x-forwarded-for", peer)
-        return cls(state.caller, state.dependencies, source)
+        state = request.state
+        return cls(state.caller, state.dependencies, state.source)
 
     def require_scope(self, scope: Scope) -> None:
         """Raise a `Problem` where the caller's API key lacks a scope."""

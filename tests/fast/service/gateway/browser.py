@@ -19,6 +19,7 @@ from agentenv.service.gateway.audit import AuditTrail
 from agentenv.service.gateway.authorize import Authorizer, Domains
 from agentenv.service.gateway.entry import Allow, EntryRequest
 from agentenv.service.gateway.own_paths import OwnPaths
+from agentenv.service.gateway.pods import GatewayPods
 from agentenv.service.gateway.sharing import aliases_in
 from agentenv.service.gateway.sign_in import CALLBACK, Client, SignIn
 from agentenv.service.gateway.visitors import Visitors
@@ -186,3 +187,4 @@ class _Dependencies:
 
     sign_in: Any
     sessions: Any
+    gateway_pods: GatewayPods = field(default_factory=GatewayPods)

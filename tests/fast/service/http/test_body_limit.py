@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentenv.service.gateway.pods import GatewayPods
 from agentenv.service.http.app import application
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.rate_limits import RateLimiter
@@ -54,7 +55,12 @@ def send_parts(method: str, path: str, *headers: tuple[bytes, bytes], parts: int
     }
     app = application()
     app.state.dependencies = SimpleNamespace(
-        sign_in=None, sessions=None, authenticator=Authenticator(), limits=RateLimiter(10), exchange=None
+        sign_in=None,
+        sessions=None,
+        authenticator=Authenticator(),
+        limits=RateLimiter(10),
+        exchange=None,
+        gateway_pods=GatewayPods(),
     )
     asyncio.run(app(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in messages[1:])
