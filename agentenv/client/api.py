@@ -155,6 +155,26 @@ class Gateway(TypedDict):
     ports: str
 
 
+class GrantsRequest(TypedDict):
+    """What a workspace may have at most, below what its class gives; an absent field is what the class gives."""
+
+    ports: NotRequired[list[int] | None]
+    capabilities: NotRequired[
+        list[Literal["dns", "web", "git", "packages", "identity", "metadata", "vpc", "api-server"]] | None
+    ]
+    size: NotRequired[Literal["small", "medium", "large"] | None]
+    life: NotRequired[int | None]
+
+
+class Grants(TypedDict):
+    """What a workspace may have at most; null is what its class gives."""
+
+    ports: list[int] | None
+    capabilities: list[Literal["dns", "web", "git", "packages", "identity", "metadata", "vpc", "api-server"]] | None
+    size: Literal["small", "medium", "large"] | None
+    ends: str | None
+
+
 class KeyCreate(TypedDict):
     """A request for an API key."""
 
@@ -434,6 +454,7 @@ WorkspaceCreate = TypedDict(
         "budget": "NotRequired[int | str | None]",
         "size": "NotRequired[Literal['small', 'medium', 'large']]",
         "parent": "NotRequired[str | None]",
+        "grants": "NotRequired[GrantsRequest]",
         "start": "NotRequired[str]",
     },
 )
@@ -471,6 +492,7 @@ Workspace = TypedDict(
         "idle_after": "int | None",
         "deadline": "str | None",
         "budget": "int | str | None",
+        "grants": "Grants | None",
         "suspended_because": "Literal['idle', 'budget', 'asked', 'deadline', 'failed', 'moving'] | None",
         "deleted_at": "str | None",
         "destroy_after": "str | None",

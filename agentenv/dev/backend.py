@@ -450,6 +450,7 @@ def _new(request: CreateRequest, now: datetime) -> Workspace:
         timeout=request.timeout,
         metadata=request.metadata,
         budget=request.budget,
+        grants=request.grants,
         archive=request.archive,
         parent=request.parent,
         cold=_COLD,

@@ -12,8 +12,11 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from agentenv.core.capabilities.containment import Answer, Verdict, decide
-from agentenv.core.capabilities.from_settings import cluster_facts, envelope_of, reaches_internet
+from agentenv.config.sections.capabilities import Grant
+from agentenv.core.capabilities.containment import Answer, Finding, Verdict, decide, decide_reach
+from agentenv.core.capabilities.from_settings import cluster_facts, egress_of, envelope_of, reaches_internet
+from agentenv.core.capabilities.grants import RefusedGrantError
+from agentenv.core.capabilities.sets.description import destination
 from agentenv.core.classes.names import namespace
 from agentenv.core.classes.plan import ClassPlan, plans
 from agentenv.core.classes.pods.resources import ResourceRequirements, container_resources
@@ -23,6 +26,7 @@ from agentenv.service.http.problems import Problem
 
 if TYPE_CHECKING:
     from agentenv.config import Settings
+    from agentenv.config.sections.capabilities import Word
     from agentenv.config.sections.classes import Mode, SizeName
     from agentenv.core.capabilities.cluster_facts import ClusterFacts
 
@@ -106,6 +110,7 @@ class Catalog:
             for plan in plans(settings, self.here)
         }
         self._compare = lru_cache(maxsize=1024)(self._decided)
+        self._within = lru_cache(maxsize=1024)(self._beyond)
 
     @classmethod
     def of(cls, settings: Settings, vpc: tuple[str, ...] = (), services: str | None = None) -> Catalog:
@@ -147,6 +152,30 @@ class Catalog:
                 f"class {child} {relation} class {parent} of the parent: {verdict}",
                 "choose a class whose capabilities are within those of the parent's class, or leave out `parent`",
             )
+
+    def refuse_beyond_grants(self, name: str, words: frozenset[Word] | None) -> None:
+        """Raise a `Problem` unless the network of a class is provably within the granted capabilities.
+
+        Policies of the network are those of the class, so a workspace cannot have less of it. What the service itself
+        gives, `identity`, it refuses to the workspace.
+        """
+        if words is not None and (finding := self._within(name, words)) is not None:
+            detail = f"class {name} is not provably within the granted capabilities {sorted(words)}"
+            surely = f": it may reach {destination(finding.exceeds)}" if finding.exceeds else ""
+            raise Problem(
+                "not-allowed", f"{detail}{surely}", "choose a class that has no other capabilities, or grant them"
+            )
+
+    def _beyond(self, name: str, words: frozenset[Word]) -> Finding | None:
+        of_class = self.get(name)
+        grants = tuple(Grant.model_validate(word) for word in sorted(words | {"identity"}))
+        narrowed = of_class.plan.settings.model_copy(update={"capabilities": grants})
+        try:
+            return decide_reach(
+                egress_of(of_class.plan.settings, self.here), egress_of(narrowed, self.here), cluster=self.here
+            )
+        except RefusedGrantError as refused:
+            raise Problem("malformed", f"capabilities: {refused}", "leave it out") from None
 
     def _decided(self, child: str, parent: str) -> Verdict:
         child_class, parent_class = self.get(child), self.get(parent)

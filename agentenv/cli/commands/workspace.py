@@ -65,6 +65,13 @@ def _add_create_verb(verbs: Any) -> None:
     create.add_argument("--budget", metavar="D", help="dollars a month at which it is suspended")
     create.add_argument("--idle-after", type=int, metavar="S", help="idle seconds until it is suspended")
     create.add_argument("--size", metavar="S", help="a size of the class: small, medium or large")
+    create.add_argument(
+        "--grant",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="less than the class gives: ports=8080,3000, capabilities=dns,web, size=small or life=SECONDS",
+    )
     create.add_argument("--warm", action="store_true", help="fail instead of a cold start")
     add_wait_option(create)
 
@@ -155,10 +162,29 @@ def _create(args: argparse.Namespace, client: Client) -> int:
         "budget": args.budget,
         "idle_after": args.idle_after,
         "size": args.size,
+        "grants": _grants(args.grant),
         "start": "warm" if args.warm else None,
     }
     body = {key: value for key, value in request.items() if value is not None}
     return _print_result(args, client.create_workspace(cast("WorkspaceCreate", body), wait=seconds(args.wait)))
+
+
+def _grants(texts: list[str]) -> dict[str, Any] | None:
+    """Return the grants that options name; an empty value grants nothing of a list."""
+    grants: dict[str, Any] = {}
+    for name, value in pairs(texts, "grant").items():
+        words = [word for word in value.split(",") if word]
+        if not (value.isdecimal() if name == "life" else name != "ports" or all(word.isdecimal() for word in words)):
+            raise CommandError(f"--grant {name}={value}: write whole numbers")
+        if name == "ports":
+            grants[name] = [int(word) for word in words]
+        elif name == "life":
+            grants[name] = int(value)
+        elif name in {"capabilities", "size"}:
+            grants[name] = words if name == "capabilities" else value
+        else:
+            raise CommandError(f"--grant {name}: use ports, capabilities, size or life")
+    return grants or None
 
 
 def _list(args: argparse.Namespace, client: Client) -> int:

@@ -51,6 +51,8 @@ def _why_expired(workspace: Workspace, limits: Limits, now: datetime) -> str | N
         over = workspace.created + limits.max_lifetime
         if has_passed(over, now):
             return f"its class has a maximum lifetime of {limits.max_lifetime}"
+    if workspace.grants.ends is not None and has_passed(workspace.grants.ends, now):
+        return "the life that it was granted is over"
     ended = workspace.archive_ended
     if workspace.mode == "session" and ended is not None and has_passed(ended, now):
         return "its chat is no longer in the archive"

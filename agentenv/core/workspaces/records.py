@@ -30,6 +30,7 @@ from agentenv.core.values.object_fields import (
 )
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces import workspace as keys
+from agentenv.core.workspaces.grants import format_grants, read_grants
 from agentenv.core.workspaces.leases import leases_after_sharing
 from agentenv.core.workspaces.workspace import (
     UNSET,
@@ -150,6 +151,7 @@ def claim_annotations(request: CreateRequest, now: datetime) -> dict[str, str]:
         keys.TIMEOUT: _format_timeout(request.timeout) if request.timeout else None,
         keys.METADATA: _compact(dict(request.metadata)) if request.metadata else None,
         keys.SIZE: _size_text(request.size),
+        keys.GRANTS: format_grants(request.grants),
     }
     return {key: value for key, value in annotations.items() if value is not None}
 
@@ -233,6 +235,7 @@ def _with_annotations(workspace: Workspace, labels: Mapping[str, str], annotatio
         share_generation=counted(annotations.get(keys.SHARE_GENERATION)) or 0,
         metadata=strings({"metadata": parsed(annotations.get(keys.METADATA))}, "metadata"),
         budget=read_amount(annotations.get(keys.BUDGET)),
+        grants=read_grants(annotations.get(keys.GRANTS)),
         suspended_because=cast("Because", because) if because in get_args(Because) else None,
         deleted_at=parse_timestamp(annotations.get(keys.DELETED_AT)),
         destroy_after=parse_timestamp(annotations.get(keys.DESTROY_AFTER)),

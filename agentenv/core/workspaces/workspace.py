@@ -10,7 +10,7 @@ import hashlib
 import re
 from base64 import b32encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -18,6 +18,7 @@ from typing import Final, Literal, get_args
 
 from agentenv.config.sections.classes import SizeName
 from agentenv.core.classes.sizes import SMALL
+from agentenv.core.workspaces.grants import EVERYTHING, Grants, format_grants
 
 # `restarting`: its pod or its processes ended, and are started again. `moving`: its node goes away.
 State = Literal[
@@ -64,6 +65,7 @@ TEAMS = f"{DOMAIN}limited-teams"  # JSON: teams of its creator that may have a l
 ARCHIVE = f"{DOMAIN}archive"  # of a session: its chat
 ARCHIVE_ENDED = f"{DOMAIN}archive-ended"  # when the chat left the archive; also on the volume of a deleted session
 PARENT_WORKSPACE = f"{DOMAIN}parent-workspace"  # the workspace whose capabilities it may not exceed
+GRANTS = f"{DOMAIN}grants"  # JSON: {ports, capabilities, size, ends}, below what its class gives
 SIZE = f"{DOMAIN}size"  # as requested; none is `small`
 CURRENT_SIZE = f"{DOMAIN}current-size"  # of its sandbox
 REPLACED_AT = f"{DOMAIN}replaced-at"  # when its failed pod was replaced last
@@ -86,6 +88,7 @@ RECORD = (
     PARENT_WORKSPACE,
     TEAMS,
     METADATA,
+    GRANTS,
     SIZE,
     PORTS,
     TOKEN_GENERATION,
@@ -185,6 +188,7 @@ class Workspace:
     share_generation: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     budget: Decimal | None = None
+    grants: Grants = EVERYTHING
     suspended_because: Because | None = None
     deleted_at: datetime | None = None
     destroy_after: datetime | None = None
@@ -239,6 +243,7 @@ class CreateRequest:
     timeout: Timeout | None = None
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     size: SizeName = SMALL
+    grants: Grants = EVERYTHING
     cell: str = ""  # none for a workspace that is older than cells
 
     @property
@@ -250,8 +255,8 @@ class CreateRequest:
     def fingerprint(self) -> str:
         """Return a digest of the fields that must be equal in two requests with the same key, whoever sends them.
 
-        Labels, metadata, deadline and timeout are not part of it: a repeated request often has later ones, and means
-        the same workspace.
+        Labels, metadata, deadline, timeout and the end of its grants are not part of it: a repeated request often has
+        later ones, and means the same workspace.
         """
         content = (
             self.class_name,
@@ -265,6 +270,8 @@ class CreateRequest:
             self.parent,
             # Only of larger ones: workspaces of older versions have none.
             *([self.size] if self.size != SMALL else []),
+            # Only of narrowed ones, for the same reason.
+            *([format_grants(lasting)] if (lasting := replace(self.grants, ends=None)) != EVERYTHING else []),
         )
         return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

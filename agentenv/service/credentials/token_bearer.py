@@ -16,7 +16,8 @@ from agentenv.core.classes.names import SANDBOX, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.iam.identity_exchange import AUDIENCE, Holder
 from agentenv.core.values.object_fields import is_text, required, rows, strings, text
 from agentenv.core.values.timestamps import parse_timestamp
-from agentenv.core.workspaces.workspace import DEADLINE
+from agentenv.core.workspaces.grants import read_grants
+from agentenv.core.workspaces.workspace import DEADLINE, GRANTS
 from agentenv.service.kube.client import CLAIMS, PODS, SANDBOXES, Document, Kind, KubeApi, section
 
 # The fields of a token review for a token that is bound to a pod.
@@ -113,6 +114,9 @@ async def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: date
         raise RefusedExchangeError("ended", "the claim is being deleted, or the workspace is suspended", **facts)
     if section(section(claim, "status"), "sandbox").get("name") != required(sandbox, "metadata", "name"):
         raise RefusedExchangeError("sandbox", "the claim has another sandbox", **facts)
+    grants = read_grants(section(metadata, "annotations").get(GRANTS))
+    if not grants.allows_identity():
+        raise RefusedExchangeError("grants", "the workspace was created without the capability `identity`", **facts)
     ends = _ends(claim)
     if ends is not None and ends <= now:
         raise RefusedExchangeError("ended", "the workspace's deadline is over", **facts)
@@ -128,8 +132,10 @@ async def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: date
 
 def _ends(claim: Document) -> datetime | None:
     """Return when a claim ends, by the earliest of its limits."""
+    annotations = section(section(claim, "metadata"), "annotations")
     ends = (
-        parse_timestamp(section(section(claim, "metadata"), "annotations").get(DEADLINE)),
+        read_grants(annotations.get(GRANTS)).ends,
+        parse_timestamp(annotations.get(DEADLINE)),
         parse_timestamp(section(section(claim, "spec"), "lifecycle").get("shutdownTime")),
     )
     return min((end for end in ends if end is not None), default=None)

@@ -55,6 +55,7 @@ from agentenv.service.gateway.waking import HOLD_SECONDS, Waker
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import is_allowed
 from agentenv.service.http.auth.rate_limits import RateLimiter
+from agentenv.service.http.grants import check_port
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.workspaced.tokens import NoSigningKeyError
 from agentenv.service.workspaces.backend_protocol import Endpoint
@@ -201,6 +202,8 @@ class Authorizer:
             right = self._right(visitor, workspace, destination)
         if workspace is None or right is None:
             return self._refuse(request, identified, workspace, destination)
+        if not destination.is_api:
+            check_port(workspace, destination.port)
         if destination.is_api and self._needs_approval(workspace.class_name) and not _is_person(visitor):
             detail = "programs enter workspaces of this class by the tools alone, which wait for an approval"
             raise Problem("not-allowed", detail, "use the tools at /mcp, or sign in as a person")

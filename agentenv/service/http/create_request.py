@@ -13,6 +13,7 @@ from agentenv.service.catalog import Class
 from agentenv.service.http.auth.callers import Caller, is_owner_id
 from agentenv.service.http.auth.permissions import require, require_class_access
 from agentenv.service.http.dependencies import Dependencies
+from agentenv.service.http.grants import check_child_budget, granted
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.schemas import WorkspaceCreate
 from agentenv.service.workspaces.backend_protocol import RestoreCheck
@@ -45,6 +46,7 @@ async def create_request(
     check_owner_ids(dependencies, [*body.shared, *([body.owner] if body.owner else [])])
     check_budget_change(caller, None, body.budget, of_class.budget, own=True)
     check_deadline(body.deadline, dependencies.now())
+    parent = None
     if body.parent is not None:
         parent = require(caller, "write", await dependencies.backend.get(body.parent))
         dependencies.catalog.refuse_beyond(of_class.name, parent.class_name)
@@ -66,8 +68,14 @@ async def create_request(
         if caller.owner == (body.owner or caller.owner)
         else (),
         size=body.size,
+        grants=granted(dependencies, of_class, body, parent),
     )
-    return with_cell(dependencies, request)
+    request = with_cell(dependencies, request)
+    if parent is not None:
+        known = dependencies.backend.cached(request.id)
+        if known is None or known.state in {"deleting", "deleted"}:
+            check_child_budget(parent, request.budget)
+    return request
 
 
 def with_cell(dependencies: Dependencies, request: CreateRequest) -> CreateRequest:
@@ -92,6 +100,8 @@ def restore_check(dependencies: Dependencies, caller: Caller) -> RestoreCheck:
             return
         of_class = dependencies.catalog.get(workspace.class_name)
         require_class_access(caller, of_class)
+        if workspace.grants.ends is not None and workspace.grants.ends <= dependencies.now():
+            raise Problem("too-late", "the life that it was granted is over", "create another workspace")
         parent = await dependencies.backend.get(workspace.parent) if workspace.parent else None
         if parent is not None:
             dependencies.catalog.refuse_beyond(of_class.name, parent.class_name)

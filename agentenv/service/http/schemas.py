@@ -17,8 +17,10 @@ from pydantic import (
     model_validator,
 )
 
+from agentenv.config.sections.capabilities import Word
 from agentenv.config.sections.classes import SizeName
 from agentenv.core.classes.sizes import SMALL
+from agentenv.core.workspaces.grants import EVERYTHING, Grants
 from agentenv.core.workspaces.swarms import task_of
 from agentenv.core.workspaces.workspace import (
     Access,
@@ -33,6 +35,9 @@ from agentenv.core.workspaces.workspace import (
 )
 from agentenv.service.http.values import Dollars, Id, Labels, Line, Moment, Name, Owner, Seconds, Shared
 
+# A year, and a day of a leap year.
+MAX_LIFE = 366 * 86_400
+
 
 class Shape(BaseModel):
     """The base of all bodies."""
@@ -45,6 +50,27 @@ _REQUIRED_BY_MODE = {
     "session": ("mode `session` requires `session`, the id of the chat", ("session",)),
     "agent": ("mode `agent` requires `agent`, the agent's name", ("agent",)),
 }
+
+
+class GrantsRequest(Shape):
+    """What a workspace may have at most, below what its class gives; an absent field is what the class gives."""
+
+    ports: Annotated[
+        list[Annotated[int, Field(ge=1, le=65535)]] | None,
+        Field(max_length=50, description="The ports of its programs that can be opened and shared."),
+    ] = None
+    capabilities: Annotated[
+        list[Word] | None,
+        Field(
+            max_length=20,
+            description="The network of its class must be within these. Without `identity` its programs get neither"
+            " credentials nor secrets.",
+        ),
+    ] = None
+    size: Annotated[SizeName | None, Field(description="The largest size that it may get.")] = None
+    life: Annotated[
+        int | None, Field(ge=60, le=MAX_LIFE, description="Seconds until it is deleted; this end is never moved.")
+    ] = None
 
 
 class WorkspaceCreate(Shape):
@@ -96,6 +122,10 @@ class WorkspaceCreate(Shape):
     parent: Annotated[
         Id | None, Field(description="The workspace that this one works for; its capabilities must include this one's.")
     ] = None
+    grants: Annotated[
+        GrantsRequest,
+        Field(description="Less than its class gives, and never more; a child has no more than its parent."),
+    ] = GrantsRequest()
     start: Annotated[
         str,
         Field(pattern="^(any|warm)$", description="`warm`: return `pool-empty` instead of a cold start."),
@@ -152,6 +182,27 @@ class LeaseShape(Shape):
         return cls(holder=lease.holder, mode=lease.mode, until=lease.until)
 
 
+class GrantsShape(Shape):
+    """What a workspace may have at most; null is what its class gives."""
+
+    ports: list[int] | None
+    capabilities: list[Word] | None
+    size: SizeName | None
+    ends: Annotated[datetime | None, Field(description="When it is deleted.")]
+
+    @classmethod
+    def of(cls, grants: Grants) -> GrantsShape | None:
+        """Return the shape of grants; None where the class decides alone."""
+        if grants == EVERYTHING:
+            return None
+        return cls.model_construct(
+            ports=None if grants.ports is None else sorted(grants.ports),
+            capabilities=None if grants.capabilities is None else sorted(grants.capabilities),
+            size=grants.size,
+            ends=grants.ends,
+        )
+
+
 class LastEndShape(Shape):
     """How the processes of a workspace last ended."""
 
@@ -183,6 +234,7 @@ class WorkspaceShape(Shape):
     idle_after: int | None
     deadline: datetime | None
     budget: Dollars | None
+    grants: Annotated[GrantsShape | None, Field(description="Null where its class decides alone.")]
     suspended_because: Because | None
     deleted_at: datetime | None
     destroy_after: datetime | None
@@ -222,6 +274,7 @@ class WorkspaceShape(Shape):
             idle_after=None if workspace.idle_after is None else int(workspace.idle_after.total_seconds()),
             deadline=workspace.deadline,
             budget=workspace.budget,
+            grants=GrantsShape.of(workspace.grants),
             suspended_because=workspace.suspended_because,
             deleted_at=workspace.deleted_at,
             destroy_after=workspace.destroy_after,

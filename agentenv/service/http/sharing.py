@@ -27,6 +27,7 @@ from agentenv.service.http.dependencies import (
     GatewayAddresses,
     RequestDependencies,
 )
+from agentenv.service.http.grants import check_port
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.http.responses import PROBLEMS
 from agentenv.service.http.schemas import Shape, WorkspaceShape
@@ -161,6 +162,7 @@ async def share_port(
     allowed = sharing_of(dependencies.catalog, workspace.class_name)
     if port == DAEMON_PORT:
         raise Problem("refused", "this port is workspaced's own", "share the workspace with people or teams instead")
+    check_port(workspace, port)
     if body.sharing not in {*allowed, "private"}:
         detail = f"class {workspace.class_name} does not let ports be shared as {body.sharing}"
         raise Problem("refused", detail, f"choose one of: {', '.join(sorted({*allowed, 'private'}))}")
@@ -239,6 +241,7 @@ async def set_alias(
         raise Problem("malformed", f"{body.alias!r} cannot be an alias", way_out)
     if body.port == DAEMON_PORT:
         raise Problem("refused", "this port is workspaced's own", "choose the port of your program")
+    check_port(workspace, body.port)
     own = access.aliases_of(workspace.owner)
     if len(own) >= MOST_ALIASES and body.alias not in own:
         raise Problem("refused", f"an owner keeps at most {MOST_ALIASES} aliases", "use one of yours, or ask an admin")

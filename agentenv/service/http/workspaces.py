@@ -31,6 +31,7 @@ from agentenv.service.http.dependencies import (
     RequestDependencies,
     scope,
 )
+from agentenv.service.http.grants import check_size
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import PROBLEMS, problems, set_create_headers
 from agentenv.service.http.schemas import (
@@ -184,6 +185,7 @@ async def update(
         )
     if changed.class_ is not None and changed.class_ != workspace.class_name:
         require_class_access(caller, of_class)
+        dependencies.catalog.refuse_beyond_grants(of_class.name, workspace.grants.capabilities)
         check_class_budget(caller, changed.budget if "budget" in fields else workspace.budget, of_class)
         if workspace.mode not in of_class.modes:
             detail = f"class {of_class.name} does not offer mode {workspace.mode}"
@@ -197,6 +199,7 @@ async def update(
     size = (changed.size or SMALL) if "size" in fields else workspace.size
     of_class.require_size(size)
     if size != workspace.size:
+        check_size(workspace.grants, size)
         # A larger one costs more, so one whose budget is spent does not get it.
         check_budget_left(dependencies, workspace)
     check_owner_ids(dependencies, changed.shared or {})

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from agentenv.client.connect_json import SandboxError
 from agentenv.client.sandbox import AsyncSandbox, Command, Event, Output, Started
+from agentenv.service.http.grants import check_port
 from agentenv.service.http.problems import Problem
 from agentenv.service.mcp.calls import LONGEST_SECONDS, Call, CallContext, tool
 from agentenv.service.mcp.output import Bounded
@@ -104,6 +105,7 @@ async def start_server(
 ) -> Link:
     """Start a server in the background, wait until its port answers, and return its link."""
     call = Call.of(context)
+    check_port(await call.workspace(workspace, "write", "use"), port)
     sandbox = await call.sandbox(workspace, opened="processes")
     started = await collect(sandbox.start(Command.shell(command, directory=directory)), 0)
     await _wait_for_port(sandbox, started.pid, port, timeout)

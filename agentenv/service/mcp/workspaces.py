@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -129,13 +130,28 @@ async def spawn_workspace(
     key: Annotated[str | None, Field(description="The sub-agent: the same key returns the same workspace.")] = None,
     life: Annotated[Life, Field(description="Seconds until it and its files are destroyed.")] = DEFAULT_LIFE,
     budget: Annotated[Amount | None, Field(description="Dollars that are taken from the parent's budget.")] = None,
+    ports: Annotated[list[int] | None, Field(description="The only ports that can be opened and shared.")] = None,
+    capabilities: Annotated[
+        list[str] | None,
+        Field(description="Its class must be within these, such as dns or web; without identity it gets no secrets."),
+    ] = None,
 ) -> WorkspaceSummary:
     """Create a workspace for a sub-agent: no wider than its parent, paid from its budget, and ended with it."""
     call = Call.of(context)
     above = await call.workspace(parent, "write", "create")
     of_class = call.dependencies.catalog.get(class_name or above.class_name)
     chat = f"{above.id}/{key or secrets.token_hex(8)}"
-    body = _body({"class": of_class.name, "mode": "session", "session": chat, "parent": above.id, "budget": budget})
+    grants = {"ports": ports, "capabilities": capabilities}
+    body = _body(
+        {
+            "class": of_class.name,
+            "mode": "session",
+            "session": chat,
+            "parent": above.id,
+            "budget": budget,
+            "grants": grants,
+        }
+    )
     request = await create_request(call.dependencies, call.caller, body, None)
     request = _with_life(call, request, life, Timeout(life, "delete"))
     if above.deadline is not None and request.deadline is not None:
@@ -229,7 +245,7 @@ def _first_class(call: Call, mode: Mode) -> str:
     return classes[0].name
 
 
-def _body(fields: dict[str, str | None]) -> WorkspaceCreate:
+def _body(fields: Mapping[str, object]) -> WorkspaceCreate:
     try:
         return WorkspaceCreate.model_validate(fields)
     except ValidationError as failure:

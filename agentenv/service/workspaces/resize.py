@@ -55,9 +55,11 @@ class Resizer:
         self._api, self._catalog, self._now, self._pause, self._clock = api, catalog, now, pause, clock
 
     def sizes_of(self, workspace: Workspace) -> Mapping[SizeName, ResourceRequirements]:
-        """Return the sizes of a workspace's class; nothing where the class does not exist any more."""
+        """Return the sizes that a workspace may have; nothing where its class does not exist any more."""
         of_class = self._catalog.classes.get(workspace.class_name)
-        return of_class.sizes if of_class is not None else {}
+        own = {workspace.size, workspace.current_size}
+        sizes = of_class.sizes if of_class is not None else {}
+        return {name: size for name, size in sizes.items() if name in own or workspace.grants.allows_size(name)}
 
     async def request(self, claim: Document, size: SizeName, reason: str, message: str) -> bool:
         """Request another size for a claim as it was read, with an event; `resize` does the rest."""

@@ -53,6 +53,7 @@ NOTES = {
     "created-by": "u-1",
     "kept": "true",
     "cold": "why",
+    "grants": '{"ports":[80],"capabilities":["dns"],"size":"small","ends":"2026-11-20T00:00:00Z"}',
 }
 ABOUT = {
     "name": "w-1",

@@ -36,6 +36,7 @@ from agentenv.core.iam.identity_exchange import (
     request,
     seconds,
 )
+from agentenv.core.workspaces.workspace import GRANTS
 from agentenv.service.aws import clients as aws
 from agentenv.service.credentials import routes
 from agentenv.service.credentials.exchange import BURST, Allowance, ClassRole, Exchange
@@ -230,6 +231,8 @@ def change_object(api: FakeApiServer, kind: Any, name: str, path: tuple[str, ...
         ((CLAIMS, "w-1", ("metadata", "deletionTimestamp"), "2026-11-17T15:00:00Z"), "ended"),
         ((CLAIMS, "w-1", ("status", "sandbox", "name"), "another"), "sandbox"),
         ((CLAIMS, "w-1", ("spec", "lifecycle"), {"shutdownTime": "2026-11-17T14:59:59Z"}), "ended"),
+        ((CLAIMS, "w-1", ("metadata", "annotations"), {GRANTS: '{"ends":"2026-11-17T14:59:59Z"}'}), "ended"),
+        ((CLAIMS, "w-1", ("metadata", "annotations"), {GRANTS: '{"capabilities":["dns"]}'}), "grants"),
         ((CLAIMS, "w-1", ("spec", "additionalPodMetadata"), {"labels": {}}), "owner"),
     ],
 )

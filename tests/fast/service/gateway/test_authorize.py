@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentenv.core.gateway.access_tokens import signature
+from agentenv.core.workspaces.grants import Grants
 from agentenv.core.workspaces.workspace import PortSharing, Timeout
 from agentenv.service.gateway.authorize import Destination
 from agentenv.service.gateway.entry import Allow, Decision, Deny, EntryRequest
@@ -175,6 +176,16 @@ def test_a_shared_port_opens_that_port_alone() -> None:
         assert denied(run(gate, port(THEIRS, 3001), **headers)).status == 404
         assert denied(run(gate, api(THEIRS), **headers)).status == 502
     assert denied(run(gate, port(THEIRS), **gate.bearer("u-me", groups=["sales"]))).status == 404
+
+
+def test_only_granted_ports_are_opened() -> None:
+    gate = entrance()
+    gate.directory.change(MINE, grants=Grants(ports=frozenset({3000})))
+    assert allowed(run(gate, port(MINE), **gate.bearer("u-me")))
+    assert scope(run(gate, api(MINE), **gate.bearer("u-me"))) == "api"
+    refused = denied(run(gate, port(MINE, 3001), **gate.bearer("u-me")))
+    assert (refused.status, "port 3001 was not granted" in refused.body) == (403, True)
+    assert denied(run(gate, port(MINE, 3001))).status == 404
 
 
 @pytest.mark.parametrize("sharing", ["team", "link", "public"])

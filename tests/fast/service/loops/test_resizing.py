@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from agentenv.core.workspaces.workspace import SIZE
+from agentenv.core.workspaces.workspace import GRANTS, SIZE
 from agentenv.service.kube.client import CLAIMS, PODS
 from agentenv.service.loops.context import cluster_context
 from agentenv.service.loops.resizing import resize_sandboxes
@@ -65,6 +65,15 @@ def test_one_with_memory_left_or_without_an_answer_stays() -> None:
         node, inside = Node(), Inside(used)
         assert pass_over(node, inside) == PassResult(0, more=False)
         assert (node.workspace.size, inside.calls) == ("small", 1)
+
+
+def test_sandbox_does_not_grow_beyond_its_grants() -> None:
+    node = Node()
+    metadata = node.claim["metadata"]
+    annotations = {**metadata.get("annotations", {}), GRANTS: '{"size":"small"}'}
+    node.api.put(CLAIMS, {**node.claim, "metadata": {**metadata, "annotations": annotations}})
+    assert pass_over(node, inside := Inside(2 * GIB)) == PassResult(0, more=False)
+    assert (node.workspace.size, inside.calls) == ("small", 0)
 
 
 def test_largest_sandbox_is_not_measured() -> None:
