@@ -107,7 +107,7 @@ def admission_policies(graph: Graph) -> Iterator[Outcome]:
         missing: list[str] = []
         undecided = False
         for resource, matching in by_resource.items():
-            answers = [(check.matches_namespace(labels), denies) for check, denies in matching]
+            answers = [(check.matches_namespace(namespace.name, labels), denies) for check, denies in matching]
             if (True, True) not in answers:
                 missing.append(resource)
                 undecided = undecided or any(matches is not False for matches, _ in answers)
@@ -166,9 +166,12 @@ def fails_open(item: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
 )
 def mutating_admission(graph: Graph) -> Iterator[Outcome]:
     """Check which webhooks and policies match pods, sandboxes or claims in a declared namespace of sandboxes."""
-    namespaces = [each.field.at("metadata", "labels") for each in sandbox_namespaces(graph) if each.declaration]
+    namespaces = [each for each in sandbox_namespaces(graph) if each.declaration]
     for mutation in mutations(graph) if namespaces else ():
-        answers = [mutation.may_change(MUTABLE_RESOURCES, labels) for labels in namespaces]
+        answers = [
+            mutation.may_change(MUTABLE_RESOURCES, each.name, each.field.at("metadata", "labels"))
+            for each in namespaces
+        ]
         if True in answers:
             yield fail(mutation.field, "it changes pods, sandboxes or claims in a namespace of sandboxes")
         elif None in answers:

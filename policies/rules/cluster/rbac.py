@@ -73,6 +73,10 @@ AGGREGATION_PREFIX = f"{RBAC}/aggregate-to-"
 ROLE_TYPES = tuple(f"kubernetes:{RBAC}/v1:{kind}" for kind in ("ClusterRole", "Role"))
 # The label of cluster-admin and the other default roles (Kubernetes documents, RBAC)
 DEFAULT_ROLE_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+# Those of the default roles that enter pods and read Secrets
+ENTERING_ROLE_LABELS = tuple(
+    {**DEFAULT_ROLE_LABELS, f"{AGGREGATION_PREFIX}{role}": "true"} for role in ("admin", "edit")
+)
 # The maximum number of cluster admins
 MAX_ADMINS = 5
 ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
@@ -123,6 +127,8 @@ def powerful_roles(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
         answers = [matches(selector.raw, labels) for labels in ({}, DEFAULT_ROLE_LABELS)]
         if True in answers:
             yield fail(selector, "the role has the permissions of all others, including cluster-admin")
+        elif any(matches(selector.raw, labels) for labels in ENTERING_ROLE_LABELS):
+            yield fail(selector, "the role has the permissions of admin or edit, which enter pods and read Secrets")
         elif selector.unknown or selector.holds_unknown():
             yield unknown(selector)
 

@@ -67,6 +67,7 @@ def _volume(template: KubernetesObject, volume: Field, graph: Graph) -> Iterator
     names = [
         ("PersistentVolumeClaim", claim),
         ("Secret", volume.at("secret", "secretName")),
+        ("Secret", volume.at("csi", "nodePublishSecretRef", "name")),
         *(("Secret", source.at("secret", "name")) for source in sources[1:]),
         *(("ConfigMap", source.at("configMap", "name")) for source in sources),
     ]
@@ -82,17 +83,18 @@ def _variables(template: KubernetesObject, container: Field, graph: Graph) -> It
         yield unknown(variables)
         return
     for variable in variables.elements():
-        name, secret = variable.at("name"), variable.at("valueFrom", "secretKeyRef", "name")
+        name, source = variable.at("name"), variable.at("valueFrom")
         if variable.unknown or name.unknown:
             yield unknown(name)
         elif isinstance(name.raw, str) and TENANT_NAMES.fullmatch(name.raw) and variable.at("valueFrom").missing:
             yield fail(name, f"the variable {name.raw} has the same owner in every sandbox of a pool")
-        elif _belongs_to_tenant(template, "Secret", secret, graph):
-            yield fail(secret, f"every sandbox of a pool has {name.raw} of one tenant")
+        for kind, key in (("Secret", "secretKeyRef"), ("ConfigMap", "configMapKeyRef")):
+            if _belongs_to_tenant(template, kind, source.at(key, "name"), graph):
+                yield fail(source.at(key, "name"), f"every sandbox of a pool has {name.raw} of one tenant")
     for source in container.at("envFrom").elements():
-        secret = source.at("secretRef", "name")
-        if _belongs_to_tenant(template, "Secret", secret, graph):
-            yield fail(secret, "every sandbox of a pool has a secret of one tenant")
+        for kind, key in (("Secret", "secretRef"), ("ConfigMap", "configMapRef")):
+            if _belongs_to_tenant(template, kind, source.at(key, "name"), graph):
+                yield fail(source.at(key, "name"), f"every sandbox of a pool has a {kind} of one tenant")
 
 
 def _belongs_to_tenant(template: KubernetesObject, kind: str, name: Field, graph: Graph) -> bool:
@@ -100,7 +102,7 @@ def _belongs_to_tenant(template: KubernetesObject, kind: str, name: Field, graph
     for item in graph.objects("", kind) if name.known else ():
         if item.name.raw == name.raw and item.namespace.raw == template.namespace.raw:
             metadata = (item.labels, item.at("metadata", "annotations"))
-            return any(each.at("sandbox.users.io/user").known for each in metadata)
+            return any(each.at(key).known for each in metadata for key in TENANT_KEYS)
     return False
 
 

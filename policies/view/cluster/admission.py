@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.unknown_values import UNKNOWN, as_mapping
+from agentenv.core.classes.names import EXTENSIONS
 from agentenv.policies.view.fields import MISSING, Field, scalar
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject
@@ -19,6 +20,17 @@ GROUP = "admissionregistration.k8s.io"
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 WEBHOOKS = "ValidatingWebhookConfiguration"
 MUTATING_WEBHOOKS = "MutatingWebhookConfiguration"
+# The version in which claims and sandboxes are created (agent-sandbox v1.0.3)
+VERSION = EXTENSIONS.rpartition("/")[2]
+NAME_LABEL = "kubernetes.io/metadata.name"
+# What an expression reads (Kubernetes documents, Validating Admission Policy). At a creation there is no former object.
+_INPUT = re.compile(r"(?<![.\w])(object|request|params|namespaceObject|authorizer)\b")
+_SAME_AT_CREATION = re.compile(r"(?<![.\w])request\s*\.\s*operation\b")
+_VARIABLE = re.compile(r"(?<![.\w])variables\b(?:\s*\.\s*(\w+))?")
+_STRING = re.compile(
+    r"""'{3}.*?'{3}|"{3}.*?"{3}|[rR]'[^']*'|[rR]"[^"]*"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", re.DOTALL
+)
+_COMMENT = re.compile(r"//[^\n]*")
 MUTATING_POLICY, MUTATING_BINDING = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"
 
 
@@ -43,15 +55,21 @@ class AdmissionCheck:
         """Return whether it matches every creation of a namespaced resource, in any namespace."""
         return _all(self._matches_create(group, resource))
 
-    def matches_namespace(self, labels: Field) -> bool | None:
-        """Return whether it matches a namespace with these labels."""
-        return _all(_selects(each.at("namespaceSelector"), labels) for each in self.constraints)
+    def matches_namespace(self, name: object, labels: Field) -> bool | None:
+        """Return whether it matches a namespace with this name and these labels."""
+        return _all(_selects(each.at("namespaceSelector"), name, labels) for each in self.constraints)
 
     def _matches_create(self, group: str, resource: str) -> Iterator[bool | None]:
-        for each in self.constraints:
-            yield _matches_create(each.at(self.rules_key), group, resource)
+        for number, each in enumerate(self.constraints):
+            rules = each.at(self.rules_key)
+            # A binding without rules narrows nothing; a policy or a webhook without them matches nothing.
+            yield (
+                _matches_create(rules, group, resource, each.at("matchPolicy"))
+                if number or not rules.missing
+                else False
+            )
             excluded = each.at("excludeResourceRules")
-            yield _not(False if excluded.missing else _matches_create(excluded, group, resource, partly=True))
+            yield _not(False if excluded.missing else _matches_create(excluded, group, resource))
             # An owner may create an object without the label
             yield _selects_everything(each.at("objectSelector"))
         for condition in self.conditions.elements():
@@ -66,7 +84,7 @@ def admission_checks(graph: Graph) -> Iterator[AdmissionCheck]:
         named = (
             by_policy.get(name, []) if name is not None else [item for items in by_policy.values() for item in items]
         )
-        validates = _validates(policy.at("spec", "validations"))
+        validates = _validates(policy.at("spec"))
         for binding in [*named, *unnamed]:
             binds = _binds(binding, policy, graph)
             if binds is False:
@@ -93,13 +111,13 @@ class Mutation:
     constraints: tuple[Field, ...]
     rules_key: str
 
-    def may_change(self, resources: Iterable[tuple[str, str]], labels: Field) -> bool | None:
-        """Return whether it changes new objects of one of these resources in a namespace with these labels."""
+    def may_change(self, resources: Iterable[tuple[str, str]], name: object, labels: Field) -> bool | None:
+        """Return whether it changes new objects of one of these resources in a namespace with this name and labels."""
         answers = [
-            _all(_matches_create(each.at(self.rules_key), group, resource, partly=True) for each in self.constraints)
+            _all(_matches_create(each.at(self.rules_key), group, resource) for each in self.constraints)
             for group, resource in resources
         ]
-        here = _all(_selects(each.at("namespaceSelector"), labels) for each in self.constraints)
+        here = _all(_selects(each.at("namespaceSelector"), name, labels) for each in self.constraints)
         return _all((True if True in answers else None if None in answers else False, here))
 
 
@@ -115,9 +133,10 @@ def mutations(graph: Graph) -> Iterator[Mutation]:
                 yield Mutation(policy.at("spec"), constraints, "resourceRules")
 
 
-def _validates(validations: Field) -> bool | None:
-    """Return whether any validation can fail: not all of them are true whatever the object is."""
-    answers = [_is_constant(validation.at("expression")) for validation in validations.elements()]
+def _validates(policy: Field) -> bool | None:
+    """Return whether any validation can fail: not all of them are true whatever the created object is."""
+    validations, variables = policy.at("validations"), _dependent_variables(policy.at("variables"))
+    answers = [_never_fails(validation.at("expression"), variables) for validation in validations.elements()]
     if all(answer is True for answer in answers):
         return False
     return (
@@ -127,6 +146,31 @@ def _validates(validations: Field) -> bool | None:
         )
         else True
     )
+
+
+def _never_fails(expression: Field, variables: frozenset[str]) -> bool | None:
+    constant = _is_constant(expression)
+    if constant is None and isinstance(expression.raw, str) and not _depends(expression.raw, variables):
+        return True
+    return constant
+
+
+def _dependent_variables(variables: Field) -> frozenset[str]:
+    """Return the variables of a policy that depend on the request, by themselves or by former ones."""
+    names: frozenset[str] = frozenset()
+    for variable in variables.elements():
+        name, expression = variable.at("name").raw, variable.at("expression").raw
+        if isinstance(name, str) and not (isinstance(expression, str) and not _depends(expression, names)):
+            names |= {name}
+    return names
+
+
+def _depends(expression: str, variables: frozenset[str]) -> bool:
+    """Return whether an expression uses anything that differs between two creations, such as the object."""
+    text = _COMMENT.sub("", _STRING.sub("''", expression))
+    if _INPUT.search(_SAME_AT_CREATION.sub("", text)):
+        return True
+    return any(name is None or name in variables for name in (match[1] for match in _VARIABLE.finditer(text)))
 
 
 def _is_constant(expression: Field) -> bool | None:
@@ -193,8 +237,8 @@ def _binds(binding: KubernetesObject, policy: KubernetesObject, graph: Graph) ->
     return policy.resource in targets if targets else None
 
 
-def _matches_create(rules: Field, group: str, resource: str, *, partly: bool = False) -> bool | None:
-    """Return whether resource rules match every creation of a namespaced resource; with `partly`, of any object."""
+def _matches_create(rules: Field, group: str, resource: str, match_policy: Field | None = None) -> bool | None:
+    """Return whether resource rules match a creation of a namespaced resource; by a match policy, every one."""
     if rules.missing:
         return True
     verdict: bool | None = False
@@ -203,12 +247,21 @@ def _matches_create(rules: Field, group: str, resource: str, *, partly: bool = F
         answers = [_lists(rule.at(key), value) for key, value in required]
         scope, names = rule.at("scope"), rule.at("resourceNames")
         answers.append(None if scope.unknown else scope.raw != "Cluster")
-        answers.append(partly or (None if names.unknown else not names.elements()))
+        if match_policy is not None:
+            answers.append(None if names.unknown else not names.elements())
+            answers.append(_matches_version(rule.at("apiVersions"), match_policy))
         if all(answer is True for answer in answers):
             return True
         if False not in answers:
             verdict = None
     return verdict
+
+
+def _matches_version(versions: Field, match_policy: Field) -> bool | None:
+    """Return whether a rule matches requests in the version in use: others match it where they convert to it."""
+    if versions.missing or (listed := _lists(versions, VERSION)):
+        return True
+    return False if listed is False and match_policy.raw == "Exact" else None
 
 
 def _lists(field: Field, value: str) -> bool | None:
@@ -218,11 +271,12 @@ def _lists(field: Field, value: str) -> bool | None:
     return None if UNKNOWN in values else False
 
 
-def _selects(selector: Field, labels: Field) -> bool | None:
+def _selects(selector: Field, name: object, labels: Field) -> bool | None:
     if selector.raw is MISSING:
         return True
     values: Mapping[str, object] = as_mapping(None if labels.missing else labels.raw) or {}
     if labels.unknown or selector.unknown:
         return True if selector.raw == {} else None
     plain = {key: value if isinstance(value, str) else UNKNOWN for key, value in values.items()}
-    return matches(selector.raw, plain)
+    # The API server sets this label.
+    return matches(selector.raw, {**plain, NAME_LABEL: name if isinstance(name, str) else UNKNOWN})
