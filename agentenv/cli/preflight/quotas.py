@@ -31,7 +31,7 @@ CLUSTERS = Quota("eks", "L-1194D53C")
 FARGATE_PROFILES = Quota("eks", "L-33415657")
 FARGATE_CORES = Quota("fargate", "L-3032A538")
 FILE_SYSTEMS = Quota("elasticfilesystem", "L-848C634D")
-BALANCERS = Quota("elasticloadbalancing", "L-53DA6B97")
+BALANCERS = Quota("elasticloadbalancing", "L-69A177A2")  # network load balancers
 TARGET_GROUPS = Quota("elasticloadbalancing", "L-B22855CB")
 TARGET_GROUPS_EACH = Quota("elasticloadbalancing", "L-822D1B1B", 100)
 # AWS does not list it in every region; it cannot be raised.

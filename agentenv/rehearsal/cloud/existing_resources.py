@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moto.ec2.models.amis import Ami
+from moto.ecr.models import Image
 
 from agentenv.rehearsal.cloud.rows.cost_explorer import MONITORS
 
@@ -25,6 +26,9 @@ _ALLOW_ALL: Final = json.dumps(
 )
 
 
+_INDEX: Final = "application/vnd.oci.image.index.v1+json"
+
+
 class InvalidArns(Exception):
     """The list of ARNs is invalid; the message says why."""
 
@@ -32,7 +36,8 @@ class InvalidArns(Exception):
 def handle(moto: MotoBackend, store: Store, body: bytes) -> list[str]:
     """Handle the page of existing resources: POST a list of ARNs.
 
-    A certificate and a hosted zone have names, too, and so their ARN is in an object: `{"arn": …, "names": […]}`.
+    A certificate and a hosted zone have names, too, an AMI has an architecture, and an image in ECR has tags. Their ARN
+    is in an object with them: `{"arn": …, "names": […]}`. An image in ECR has the ARN of its repository, with a digest.
     """
     try:
         rows = json.loads(body)
@@ -76,10 +81,24 @@ def _transit_gateway(moto: MotoBackend, _: Store, arn: re.Match[str], __: Names)
     backend.transit_gateways[gateway.id] = gateway
 
 
-def _image(moto: MotoBackend, _: Store, arn: re.Match[str], __: Names) -> None:
+def _image(moto: MotoBackend, _: Store, arn: re.Match[str], names: Names) -> None:
     backend = moto.backend("ec2", arn["account"], arn["region"])
-    owner, id_ = arn["account"], arn["id"]
-    backend.amis[id_] = Ami(backend, id_, name="existing", owner_id=owner, architecture="x86_64")
+    if len(names) != 1:
+        raise InvalidArns(f"{arn.string} needs its architecture.")
+    owner, id_, (architecture,) = arn["account"], arn["id"], names
+    backend.amis[id_] = Ami(backend, id_, name="existing", owner_id=owner, architecture=architecture)
+
+
+def _container_image(moto: MotoBackend, _: Store, arn: re.Match[str], tags: Names) -> None:
+    """Push an image under its digest, with its tags, for both processors."""
+    backend = moto.backend("ecr", arn["account"], arn["region"])
+    if arn["name"] not in backend.repositories:
+        backend.create_repository(arn["name"], arn["account"], None, None, None, [])
+    platforms = [{"platform": {"os": "linux", "architecture": name}} for name in ("amd64", "arm64")]
+    manifest = json.dumps({"schemaVersion": 2, "mediaType": _INDEX, "manifests": platforms})
+    image: Any = Image(arn["account"], tags[0] if tags else "", manifest, arn["name"], _INDEX, arn["digest"])
+    image.image_tags = list(tags)
+    backend.repositories[arn["name"]].images.append(image)
 
 
 def _certificate(moto: MotoBackend, store: Store, arn: re.Match[str], names: Names) -> None:
@@ -127,6 +146,10 @@ _KINDS: Final[dict[str, Callable[[MotoBackend, Store, re.Match[str], Names], Non
         _transit_gateway
     ),
     r"arn:aws[a-z-]*:ec2:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):image/(?P<id>ami-[0-9a-f]+)": _image,
+    (
+        r"arn:aws[a-z-]*:ecr:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):repository/(?P<name>[^@]+)"
+        r"@(?P<digest>sha256:[0-9a-f]{64})"
+    ): _container_image,
     r"arn:aws[a-z-]*:acm:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):certificate/[A-Za-z0-9-]+": _certificate,
     r"arn:aws[a-z-]*:route53:::hostedzone/(?P<id>Z[A-Z0-9]+)": _zone,
     r"arn:aws[a-z-]*:secretsmanager:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):secret:(?P<name>.+)-\w{6}": _secret,

@@ -9,10 +9,13 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 from agentenv.config import Settings
+from agentenv.core.nodes.node_pools import processor
 from agentenv.core.plan import plan
+from agentenv.core.service.image_version import OLDEST_IMAGE, ecr_image, format_version
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
 from agentenv.rehearsal.scenario import cluster_census
@@ -32,6 +35,8 @@ TOOLS = (
     "agent-sandbox-manifests",
 )
 _ANSWER_SECONDS = 30
+# What EC2 calls the processors of Kubernetes.
+MACHINES = {"arm64": "arm64", "amd64": "x86_64"}
 # GOMEMLIMIT where `heap` is set.
 MOST_HEAP = "3GiB"
 
@@ -134,15 +139,39 @@ def existing_resources(settings: Settings, account: str) -> tuple[ExistingResour
     ec2 = f"arn:aws:ec2:{settings.region}:{account}"
     if transit_gateway := settings.network.transit_gateway:
         arns.append(f"{ec2}:transit-gateway/{transit_gateway}")
-    arns += [f"{ec2}:image/{image}" for image in settings.capacity.nitro_images]
-    named: list[ExistingResource] = []
+    # One for each architecture, as preflight demands.
+    processors = sorted({MACHINES[processor(family)] for family in settings.capacity.families})
+    named = [
+        ExistingResource(f"{ec2}:image/{image}", (architecture,))
+        for image, architecture in zip(settings.capacity.nitro_images, cycle(processors), strict=False)
+    ]
     if (gateway := plan(settings).gateway) is not None:
         named.append(ExistingResource(gateway.certificate, gateway.hosts))
         zones = {zone: host.removeprefix("*.") for host, zone in gateway.records}
         named += [
             ExistingResource(f"arn:aws:route53:::hostedzone/{zone}", (name, account)) for zone, name in zones.items()
         ]
+    named += _container_images(settings)
     return (*(ExistingResource(arn) for arn in dict.fromkeys(arn for arn in arns if arn is not None)), *named)
+
+
+def _container_images(settings: Settings) -> list[ExistingResource]:
+    """Return the images in ECR; that of the service has the oldest version that this package deploys."""
+    service, tags = settings.service, dict[str, tuple[str, ...]]()
+    for sandbox_class in settings.sandbox_classes:
+        tags[sandbox_class.image] = ()
+    if service.workspaced is not None:
+        tags[service.workspaced.image] = ()
+    if service.image is not None:
+        tags[service.image] = (format_version(OLDEST_IMAGE),)
+    return [
+        ExistingResource(
+            f"arn:aws:ecr:{found['region']}:{found['account']}:repository/{found['repository']}@{found['digest']}",
+            names,
+        )
+        for image, names in tags.items()
+        if (found := ecr_image(image)) is not None
+    ]
 
 
 def _post(address: str, body: object) -> None:

@@ -59,12 +59,27 @@ def test_a_node_class_selects_an_image_that_exists(cloud: Cloud, aws_client: Cli
     assert not images_exist(account, terms)
     assert images_exist(account, [{"alias": "al2023@v20261103"}])
     assert not images_exist(account, [])
-    post(cloud, [f"arn:aws:ec2:us-east-1:{ACCOUNT}:image/ami-0a1b2c3d4e5f60718"])
+    post(cloud, [{"arn": f"arn:aws:ec2:us-east-1:{ACCOUNT}:image/ami-0a1b2c3d4e5f60718", "names": ["arm64"]}])
     assert images_exist(account, terms)
     aws_client("ec2").deregister_image(ImageId="ami-0a1b2c3d4e5f60718")
 
 
-@pytest.mark.parametrize("body", [{}, ["arn:aws:s3:::bucket"], [1]])
+def test_images_in_ecr_have_their_digests_and_tags(cloud: Cloud, aws_client: ClientFactory) -> None:
+    ecr, digests = aws_client("ecr"), [f"sha256:{digit * 64}" for digit in "ab"]
+    repository = f"arn:aws:ecr:us-east-1:{ACCOUNT}:repository/team/sandbox"
+    post(cloud, [{"arn": f"{repository}@{digests[0]}", "names": ["0.1.0"]}, f"{repository}@{digests[1]}"])
+    found = ecr.describe_images(repositoryName="team/sandbox", imageIds=[{"imageDigest": digests[0]}])["imageDetails"]
+    assert [row["imageTags"] for row in found] == [["0.1.0"]]
+    for digest in digests:
+        [image] = ecr.batch_get_image(repositoryName="team/sandbox", imageIds=[{"imageDigest": digest}])["images"]
+        platforms = [row["platform"]["architecture"] for row in json.loads(image["imageManifest"])["manifests"]]
+        assert platforms == ["amd64", "arm64"]
+    ecr.delete_repository(repositoryName="team/sandbox", force=True)
+
+
+@pytest.mark.parametrize(
+    "body", [{}, ["arn:aws:s3:::bucket"], [1], [f"arn:aws:ec2:us-east-1:{ACCOUNT}:image/ami-0a1b2c3d4e5f60718"]]
+)
 def test_resource_that_cannot_preexist_is_refused(cloud: Cloud, body: object) -> None:
     with pytest.raises(HTTPError, match="400"):
         post(cloud, body)
