@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -102,10 +103,9 @@ class Client(Api):
             query = {"after": decoder.cursor, "workspace": workspace, "everybody": everybody or None}
             try:
                 with self._http.stream("GET", "/v1/events", params=_query(query)) as response:
-                    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                    if not _is_event_stream(response):
                         response.read()
-                        _result(response)
-                        raise ClientError("the response is not a stream of events; check the address")
+                        raise _no_stream(response)
                     for data in response.iter_bytes():
                         yield from decoder.feed(data)
             except httpx2.TransportError:
@@ -156,6 +156,26 @@ class AsyncClient(AsyncApi):
         except httpx2.HTTPError as error:
             raise _unreachable(error) from error
         return _result(response)
+
+    async def follow_events(
+        self, *, after: str | None = None, workspace: str | None = None, everybody: bool = False
+    ) -> AsyncIterator[Message]:
+        """Yield what happens to the caller's workspaces, for ever: a stream that ends is continued."""
+        decoder = EventDecoder(after)
+        while True:
+            query = {"after": decoder.cursor, "workspace": workspace, "everybody": everybody or None}
+            try:
+                async with self._http.stream("GET", "/v1/events", params=_query(query)) as response:
+                    if not _is_event_stream(response):
+                        await response.aread()
+                        raise _no_stream(response)
+                    async for data in response.aiter_bytes():
+                        for message in decoder.feed(data):
+                            yield message
+            except httpx2.TransportError:
+                if decoder.cursor is None:
+                    raise
+            await asyncio.sleep(_AGAIN_SECONDS)
 
 
 class _Page(TypedDict, Generic[Item]):
@@ -222,6 +242,16 @@ def _headers(headers: Mapping[str, Any] | None) -> dict[str, str]:
 
 def _unreachable(error: httpx2.HTTPError) -> ClientError:
     return ClientError(f"the request to the service failed: {error}")
+
+
+def _is_event_stream(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def _no_stream(response: httpx2.Response) -> ClientError:
+    """Return why there is no stream of events; raise an `ApiError` for a refusal."""
+    _result(response)
+    return ClientError("the response is not a stream of events; check the address")
 
 
 def _result(response: httpx2.Response) -> Any:

@@ -1,4 +1,4 @@
-"""Grants of first workspace: what it may have at most, below what its class gives. Pure.
+"""Grants of a workspace: what it may have at most, below what its class gives. Pure.
 
 An absent part is what the class gives. A child has the meet of its own grants and those of its parent, so no descendant
 has more than any of its ancestors.

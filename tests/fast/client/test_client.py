@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from agentenv.client import ApiError, AsyncClient, Client, ClientError
+from agentenv.client import client as client_module
 from agentenv.client.api import Api, AsyncApi
 from agentenv.client.client import every
 from agentenv.service.http.app import application
@@ -52,7 +53,11 @@ def test_both_clients_have_every_operation_with_the_same_arguments() -> None:
     ids = {operation["operationId"] for methods in paths.values() for operation in methods.values()}
     names = {"".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in id_) for id_ in ids}
     assert set(operations(Api)) == names - OF_SANDBOXES - STREAMS
-    assert all(hasattr(Client, name) for name in STREAMS)
+    for name in STREAMS:
+        assert (
+            inspect.signature(getattr(Client, name)).parameters
+            == inspect.signature(getattr(AsyncClient, name)).parameters
+        )
     assert operations(Api) == operations(AsyncApi)
 
 
@@ -104,6 +109,46 @@ def test_the_asynchronous_client_does_the_same() -> None:
 
     assert asyncio.run(read()) == "u-1"
     assert recorder.sent == ("GET", "/v1/me", None)
+
+
+def test_events_are_followed_over_streams_that_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_AGAIN_SECONDS", 0)
+    queries: list[str] = []
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        queries.append(request.url.query.decode())
+        number = len(queries)
+        if number == 2:
+            raise httpx2.ConnectError("it restarts")
+        body = f'id: {number}\nevent: event\ndata: {{"n":{number}}}\n\n'
+        return httpx2.Response(200, content=body, headers={"Content-Type": "text/event-stream"})
+
+    async def followed() -> list[Any]:
+        async with AsyncClient(ADDRESS, TOKEN, httpx2.MockTransport(respond)) as client:
+            messages = client.follow_events(workspace="w-1")
+            return [(await anext(messages)).data["n"] for _ in range(2)]
+
+    with Client(ADDRESS, TOKEN, httpx2.MockTransport(respond)) as client:
+        messages = client.follow_events(workspace="w-1")
+        assert [next(messages).data["n"] for _ in range(2)] == [1, 3]
+    expected = ["workspace=w-1", "after=1&workspace=w-1", "after=1&workspace=w-1"]
+    assert queries == expected
+    queries.clear()
+    assert asyncio.run(followed()) == [1, 3]
+    assert queries == expected
+
+
+def test_refused_streams_of_events_have_the_reason() -> None:
+    refused = httpx2.MockTransport(Recorder(403, {"type": "urn:x:not-allowed", "detail": "only operators"}))
+
+    async def follow() -> None:
+        async with AsyncClient(ADDRESS, TOKEN, refused) as client:
+            await anext(client.follow_events(everybody=True))
+
+    with pytest.raises(ApiError, match="only operators"):
+        asyncio.run(follow())
+    with Client(ADDRESS, TOKEN, refused) as client, pytest.raises(ApiError, match="only operators"):
+        next(client.follow_events(everybody=True))
 
 
 def test_a_deletion_without_a_document_returns_none() -> None:

@@ -7,20 +7,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
+from agentenv.config import Settings
 from agentenv.core.gateway.access_records import Approval, record_of, to_item
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.dev.settings import default_settings
 from agentenv.service.approvals import approvals as module
-from agentenv.service.approvals.approvals import Approvals, Question, may_need_approval, needs_approval
+from agentenv.service.approvals.approvals import Approvals, Question, class_asks, may_need_approval, needs_approval
 from agentenv.service.gateway.access_cache import AccessCache
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
 from agentenv.service.http.problems import Problem
 from agentenv.service.mcp.calls import tool
-from tests.fast.service.gateway.entrance import MINE
+from tests.fast.service.gateway.entrance import MINE, WORKSPACES, allowed, entrance
 from tests.fast.service.gateway.stored import Clock, MemoryStore
 
 START = datetime(2026, 11, 19, 12, tzinfo=UTC)
@@ -221,6 +222,51 @@ def test_acting_tools_need_approval_in_a_class_and_named_tools_everywhere() -> N
     assert needs_approval(settings.model_copy(update={"service": service}), "read_file", "other")
 
 
+def context_of(stage: Stage, settings: Settings) -> Any:
+    """Return the context of a tool's call by the agent at the first replica."""
+
+    async def get(_: str) -> Workspace:
+        return WORKSPACE
+
+    dependencies = SimpleNamespace(
+        backend=SimpleNamespace(get=get),
+        catalog=SimpleNamespace(settings=settings),
+        approvals=stage.replicas[0],
+        now=stage.clock.now,
+    )
+    state = SimpleNamespace(caller=AGENT, dependencies=dependencies, source="127.0.0.1")
+    request = SimpleNamespace(state=state, client=None, headers={})
+    return SimpleNamespace(request_context=SimpleNamespace(request=request))
+
+
+def test_named_tools_alone_need_approval_in_other_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = default_settings()
+    approvals = settings.service.approvals.model_copy(update={"tools": ("run",)})
+    settings = settings.model_copy(update={"service": settings.service.model_copy(update={"approvals": approvals})})
+
+    async def run(workspace: str, context: Any) -> str:
+        return workspace
+
+    async def read_file(workspace: str, context: Any) -> str:
+        return workspace
+
+    async def act(stage: Stage) -> None:
+        context = context_of(stage, settings)
+        assert await tool(read_file)(MINE, context) == MINE
+        call = asyncio.ensure_future(tool(run)(MINE, context))
+        request = await stage.waiting()
+        assert (request.tool, call.done()) == ("run", False)
+        await stage.replicas[0].answer(OWNER, request.id, "approve", "once")
+        assert await call == MINE
+
+    on_stage(act, monkeypatch)
+    # Other ways of programs into the workspace are closed where its class asks, and only there.
+    gate = entrance(needs_approval=lambda name: class_asks(settings, name))
+    person = Caller("u-me", with_implied_roles("user"), "token")
+    key = asyncio.run(gate.keys.create(person, "k", ("use",), timedelta(hours=1), []))[1]
+    allowed(asyncio.run(gate.check(f"49983-{MINE}.{WORKSPACES}", "/process.Process/Start", "POST", x_api_key=key)))
+
+
 def test_a_tool_runs_only_after_the_approval_and_no_longer_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = default_settings()
     [standard] = settings.sandbox_classes
@@ -234,19 +280,7 @@ def test_a_tool_runs_only_after_the_approval_and_no_longer_for_it(monkeypatch: p
         return command
 
     async def act(stage: Stage) -> None:
-        async def get(_: str) -> Workspace:
-            return WORKSPACE
-
-        replica = stage.replicas[0]
-        dependencies = SimpleNamespace(
-            backend=SimpleNamespace(get=get),
-            catalog=SimpleNamespace(settings=settings_with_approval),
-            approvals=replica,
-            now=stage.clock.now,
-        )
-        state = SimpleNamespace(caller=AGENT, dependencies=dependencies)
-        request = SimpleNamespace(state=state, client=None, headers={})
-        context = cast("Any", SimpleNamespace(request_context=SimpleNamespace(request=request)))
+        replica, context = stage.replicas[0], context_of(stage, settings_with_approval)
         call = asyncio.ensure_future(tool(run)(MINE, "make", context))
         request = await stage.waiting()
         assert request.text == "command: make"
