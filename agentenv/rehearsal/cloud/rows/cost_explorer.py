@@ -140,6 +140,9 @@ def delete_monitor(context: RequestContext) -> dict[str, Any]:
     return {}
 
 
+IMPACTS = ("ANOMALY_TOTAL_IMPACT_ABSOLUTE", "ANOMALY_TOTAL_IMPACT_PERCENTAGE")
+
+
 def _check_subscription(context: RequestContext, subscription: Record) -> None:
     for arn in subscription["MonitorArnList"]:
         _monitor(context, arn)
@@ -149,6 +152,22 @@ def _check_subscription(context: RequestContext, subscription: Record) -> None:
         raise _invalid(f"Subscriptions of frequency {subscription['Frequency']} have subscribers of type {kind}.")
     if ("Threshold" in subscription) == ("ThresholdExpression" in subscription):
         raise _invalid("A subscription has either a Threshold or a ThresholdExpression.")
+    if "ThresholdExpression" in subscription:
+        _check_threshold(subscription["ThresholdExpression"])
+
+
+def _check_threshold(expression: dict[str, Any]) -> None:
+    """Check one condition on the impact of an anomaly, or two that are joined."""
+    parts = expression.get("And") or expression.get("Or") or [expression]
+    for dimension in (part.get("Dimensions", {}) for part in parts):
+        try:
+            (amount,) = map(float, dimension.get("Values", []))
+        except ValueError:
+            raise _invalid("A ThresholdExpression has one number as its value.") from None
+        if dimension.get("Key") not in IMPACTS or dimension.get("MatchOptions") != ["GREATER_THAN_OR_EQUAL"]:
+            raise _invalid(f"A ThresholdExpression compares {' or '.join(IMPACTS)} with GREATER_THAN_OR_EQUAL.")
+        if not 0 <= amount <= 10_000_000_000:
+            raise _invalid("The value of a ThresholdExpression is between 0 and 10000000000.")
 
 
 def create_subscription(context: RequestContext) -> dict[str, Any]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.responses import Response
 
 # Not reachable from the internet, so that nobody could come from there. Ranges for documentation may be named.
+SERVICE_NETWORKS = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 INNER_NETWORKS = tuple(
     ipaddress.IPv4Network(cidr)
     for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
@@ -83,6 +84,22 @@ def _check_endpoint_access(config: dict[str, Any]) -> None:
             raise _invalid(f"The following CIDRs are not allowed in publicAccessCidrs: [{cidr}]")
 
 
+def _check_service_range(context: RequestContext, text: str | None, vpc: str) -> None:
+    """Check that a range of services is private, from /24 to /12, and not one of the VPC."""
+    if text is None:
+        return
+    try:
+        network: Any = ipaddress.ip_network(text)
+    except ValueError:
+        raise _invalid(f"The serviceIpv4Cidr {text} is not a CIDR block.") from None
+    if not 12 <= network.prefixlen <= 24:
+        raise _invalid(f"The serviceIpv4Cidr {text} must be between /24 and /12.")
+    if not any(network.subnet_of(private) for private in SERVICE_NETWORKS):
+        raise _invalid(f"The serviceIpv4Cidr {text} must be within {', '.join(map(str, SERVICE_NETWORKS))}.")
+    if network.overlaps(ipaddress.ip_network(context.backend("ec2").get_vpc(vpc).cidr_block)):
+        raise _invalid(f"The serviceIpv4Cidr {text} overlaps with the VPC {vpc}.")
+
+
 def _check_security_groups(context: RequestContext, names: list[str], vpc: str) -> None:
     for name in names:
         if name not in context.backend("ec2").groups.get(vpc, {}):
@@ -130,6 +147,7 @@ def create(context: RequestContext) -> dict[str, Any]:
         vpc = _check_subnets(context, config["subnetIds"])
         _check_security_groups(context, config["securityGroupIds"], vpc)
         _check_endpoint_access(config)
+        _check_service_range(context, parameters.get("kubernetesNetworkConfig", {}).get("serviceIpv4Cidr"), vpc)
         check_role(context, parameters["roleArn"], "The role of the cluster could not be assumed")
         _check_keys(context, parameters.get("encryptionConfig", []))
     else:

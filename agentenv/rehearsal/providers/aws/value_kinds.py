@@ -198,6 +198,14 @@ def exactly_one(*names: str) -> Callable[[Mapping[str, Any]], list[tuple[str, st
     return rule
 
 
+def at_least_one(*names: str) -> Callable[[Mapping[str, Any]], list[tuple[str, str]]]:
+    def rule(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
+        missing = all(inputs.get(name) in (None, "", []) for name in names)
+        return [(names[0], f"one of {', '.join(names)} is needed, none is set")] if missing else []
+
+    return rule
+
+
 def at_most_one(*names: str) -> Callable[[Mapping[str, Any]], list[tuple[str, str]]]:
     def rule(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
         present = [n for n in names if inputs.get(n) not in (None, "", [])]

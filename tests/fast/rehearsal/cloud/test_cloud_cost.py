@@ -125,6 +125,19 @@ def test_dimension_has_at_most_one_anomaly_monitor(aws_client: ClientFactory) ->
     for options in ({"Frequency": "IMMEDIATE"}, {"ThresholdExpression": {"Tags": {"Key": "a"}}}):
         with refused("ValidationException"):
             ce.create_anomaly_subscription(AnomalySubscription={**subscription, **options})
+    impact = {
+        "Key": "ANOMALY_TOTAL_IMPACT_ABSOLUTE",
+        "MatchOptions": ["GREATER_THAN_OR_EQUAL"],
+        "Values": ["10"],
+    }
+    without = {name: value for name, value in subscription.items() if name != "Threshold"}
+    for wrong in ({"Values": ["-5"]}, {"Values": ["much"]}, {"Key": "SERVICE"}, {"MatchOptions": ["EQUALS"]}):
+        with refused("ValidationException"):
+            expression = {"Dimensions": {**impact, **wrong}}
+            ce.create_anomaly_subscription(AnomalySubscription={**without, "ThresholdExpression": expression})
+    joined = {"And": [{"Dimensions": impact}, {"Dimensions": {**impact, "Key": "ANOMALY_TOTAL_IMPACT_PERCENTAGE"}}]}
+    both = ce.create_anomaly_subscription(AnomalySubscription={**without, "ThresholdExpression": joined})
+    ce.delete_anomaly_subscription(SubscriptionArn=both["SubscriptionArn"])
     with refused("UnknownMonitorException"):
         unknown = [arn[:-1] + ("0" if arn[-1] != "0" else "1")]
         ce.create_anomaly_subscription(AnomalySubscription={**subscription, "MonitorArnList": unknown})

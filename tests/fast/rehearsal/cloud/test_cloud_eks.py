@@ -74,6 +74,10 @@ def test_invalid_clusters_are_refused(eks: Any, role: str, places: list[str], cl
         {"resourcesVpcConfig": {**network, "publicAccessCidrs": ["10.0.0.0/8"]}},
         {"resourcesVpcConfig": {**network, "securityGroupIds": ["sg-00000000"]}},
         {"encryptionConfig": [{"resources": ["secrets"], "provider": {"keyArn": "arn:aws:kms:us-east-1:1:key/none"}}]},
+        *(
+            {"kubernetesNetworkConfig": {"serviceIpv4Cidr": cidr}}
+            for cidr in ("172.16.0.0/11", "172.20.0.0/25", "100.64.0.0/16", "10.0.128.0/20", "services")
+        ),
     )
     for arguments in wrong:
         with refused("InvalidParameterException"):

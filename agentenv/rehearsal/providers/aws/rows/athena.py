@@ -245,6 +245,7 @@ WORKGROUP = ResourceType(
     ),
     write_only=frozenset({"forceDestroy"}),
     value_kinds={
+        "name": matching(r"[0-9A-Za-z_.-]{1,128}", "is not a workgroup's name (letters, digits, ., - and _)"),
         "state": one_of("ENABLED", "DISABLED"),
         "configuration.bytesScannedCutoffPerQuery": between(MIN_CUTOFF, 2**63),
         "configuration.resultConfiguration.encryptionConfiguration.encryptionOption": one_of(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws.row import AutoName, Call, ReadCall, ResourceType, Tagging
-from agentenv.rehearsal.providers.aws.value_kinds import JSON, between, one_of
+from agentenv.rehearsal.providers.aws.value_kinds import JSON, ValueKind, between, one_of
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.providers.aws.operation import Operation
@@ -50,6 +50,15 @@ ALARM_INPUTS: Final = (
 )
 ALARM_NAMES: Final = {"name": "AlarmName", "metricQueries": "Metrics"}
 ALARM_TURNS: Final = {"dimensions": _dimensions, "metricQueries": _queries}
+
+
+def _period_problem(value: Any) -> str | None:
+    if value in {10, 20, 30} or (value > 0 and value % 60 == 0):
+        return None
+    return f"{value!r} is not a period: it is 10, 20, 30 or a multiple of 60 seconds"
+
+
+PERIOD: Final = ValueKind(_period_problem)
 METRIC_ALARM = ResourceType(
     type="aws:cloudwatch/metricAlarm:MetricAlarm",
     service="cloudwatch",
@@ -89,6 +98,7 @@ METRIC_ALARM = ResourceType(
         "evaluateLowSampleCountPercentiles": one_of("evaluate", "ignore"),
         "evaluationPeriods": between(1, 10080),
         "datapointsToAlarm": between(1, 10080),
+        "period": PERIOD,
     },
     defaults={"actionsEnabled": True, "treatMissingData": "missing"},
     parse_import_id=lambda text: (text, {"name": text}),

@@ -20,12 +20,13 @@ from agentenv.rehearsal.providers.aws.row import (
 from agentenv.rehearsal.providers.aws.rows.ec2_security_groups import ABOUT, DIRECTIONS, GROUP_GONE, RULE_GONE
 from agentenv.rehearsal.providers.aws.rows.ec2_vpc import ec2_tags
 from agentenv.rehearsal.providers.aws.security_group_permissions import SingleRule
-from agentenv.rehearsal.providers.aws.value_kinds import CIDR, CIDR6, ValueKind, exactly_one, one_of
+from agentenv.rehearsal.providers.aws.value_kinds import CIDR, CIDR6, ValueKind, between, exactly_one, one_of
 from agentenv.rehearsal.providers.common.property_values import has_unknown
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.providers.aws.operation import Operation
 
+PORT: Final = between(-1, 65535)  # -1: every type of ICMP
 ONE_SOURCE: Final = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
 
 
@@ -121,6 +122,8 @@ def _rule_row(kind: str, direction: str) -> ResourceType:
             "cidrIpv4": CIDR,
             "cidrIpv6": CIDR6,
             "description": ABOUT,
+            "fromPort": PORT,
+            "toPort": PORT,
             "ipProtocol": ValueKind(equal=lambda a, b: permissions.protocol_of(a) == permissions.protocol_of(b)),
         },
         replace_on_changes=frozenset({"securityGroupId"}),

@@ -29,6 +29,7 @@ DIRECTIONS: Final = {
 GROUP_GONE: Final = ("InvalidGroup.NotFound", "InvalidGroupId.Malformed")
 RULE_GONE: Final = ("InvalidPermission.NotFound", "InvalidSecurityGroupRuleId.NotFound", *GROUP_GONE)
 ABOUT: Final = matching(r"[\w .:/()#,@\[\]+=&;{}!$*-]{0,255}", "is not a description EC2 takes (255 plain characters)")
+GROUP_NAME: Final = matching(r"(?!sg-).{0,255}", "begins with sg-, as the ids of groups do")
 BLOCKS: Final = ValueKind(equal=permissions.same_blocks, whole_list=True)
 BLOCK_KINDS: Final = {
     **dict.fromkeys(DIRECTIONS, BLOCKS),
@@ -110,7 +111,7 @@ SECURITY_GROUP = ResourceType(
     auto_name=AutoName(max_length=255),
     tags=ec2_tags("security-group"),
     write_only=frozenset({"revokeRulesOnDelete", "namePrefix"}),
-    value_kinds={**BLOCK_KINDS, "description": ABOUT},
+    value_kinds={**BLOCK_KINDS, "description": ABOUT, "name": GROUP_NAME},
     defaults={"description": "Managed by Pulumi", "revokeRulesOnDelete": False},
     retry_delete_on=("DependencyViolation", "InvalidGroup.InUse"),
     validators=(_source_problems,),

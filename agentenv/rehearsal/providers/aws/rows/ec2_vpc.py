@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, CustomStep, ReadCall, ResourceType, StateCheck, Tagging, Template
+from agentenv.rehearsal.providers.aws.row import (
+    Call,
+    CustomStep,
+    Problem,
+    ReadCall,
+    ResourceType,
+    StateCheck,
+    Tagging,
+    Template,
+)
 from agentenv.rehearsal.providers.aws.value_kinds import ADDRESS, CIDR6, at_most_one, cidr, exactly_one, one_of
 
 if TYPE_CHECKING:
@@ -267,6 +276,13 @@ EIP = ResourceType(
     updated_outputs=frozenset({"associationId", "privateIp", "privateDns"}),
 )
 
+
+def _allocation_problems(inputs: Mapping[str, Any]) -> list[Problem]:
+    if inputs.get("connectivityType") == "private" and inputs.get("allocationId"):
+        return [("allocationId", "has no use in a private NAT gateway: leave it out")]
+    return []
+
+
 NAT_GATEWAY = ResourceType(
     type="aws:ec2/natGateway:NatGateway",
     service="ec2",
@@ -301,7 +317,7 @@ NAT_GATEWAY = ResourceType(
         "secondaryPrivateIpAddressCount": NO_SECONDARY,
         "secondaryPrivateIpAddresses": NO_SECONDARY,
     },
-    validators=(exactly_one("subnetId"),),
+    validators=(exactly_one("subnetId"), _allocation_problems),
 )
 
 ROWS: Final = (VPC, SUBNET, INTERNET_GATEWAY, EIP, NAT_GATEWAY)

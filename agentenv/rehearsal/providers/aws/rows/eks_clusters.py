@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from agentenv.rehearsal.providers.aws.row import (
     StateCheck,
     Tagging,
 )
-from agentenv.rehearsal.providers.aws.value_kinds import CIDR, IS_ARN, matching, one_of
+from agentenv.rehearsal.providers.aws.value_kinds import CIDR, IS_ARN, ValueKind, cidr, matching, one_of
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.providers.aws.operation import Operation
@@ -50,6 +51,20 @@ def import_id_parser(separator: str, *names: str) -> Callable[[str], tuple[str, 
 def joined_id(separator: str, *names: str) -> Callable[[Operation, Mapping[str, Any]], str]:
     return lambda op, _: separator.join(str(op.inputs[name]) for name in names)
 
+
+PRIVATE: Final = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+
+
+def _service_range_problem(value: Any) -> str | None:
+    if problem := cidr(12, 24).validate(value):
+        return problem
+    network: Any = ipaddress.ip_network(value)
+    if any(network.subnet_of(private) for private in PRIVATE):
+        return None
+    return f"{value!r} is not in {', '.join(map(str, PRIVATE))}"
+
+
+SERVICE_CIDR: Final = ValueKind(_service_range_problem, CIDR.equal)
 
 # -- the cluster ------------------------------------------------------------------------------------------------------
 
@@ -186,7 +201,7 @@ CLUSTER = ResourceType(
         "encryptionConfig.resources": one_of("secrets"),
         "encryptionConfig.provider.keyArn": IS_ARN,
         "kubernetesNetworkConfig.ipFamily": one_of("ipv4", "ipv6"),
-        "kubernetesNetworkConfig.serviceIpv4Cidr": CIDR,
+        "kubernetesNetworkConfig.serviceIpv4Cidr": SERVICE_CIDR,
         "upgradePolicy.supportType": one_of("STANDARD", "EXTENDED"),
         "vpcConfig.publicAccessCidrs": CIDR,
     },

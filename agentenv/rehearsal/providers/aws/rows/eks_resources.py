@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, ResourceType
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, Problem, ReadCall, ResourceType
 from agentenv.rehearsal.providers.aws.rows.eks_clusters import (
     ACTIVE,
     CLUSTER_NAME,
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 # -- on Fargate -------------------------------------------------------------------------------------------------------
 
 PROFILE: Final = {"clusterName": "$in.clusterName", "fargateProfileName": "$in.fargateProfileName"}
+
+
+def _selector_problems(inputs: Mapping[str, Any]) -> list[Problem]:
+    return [("selectors", "is empty: a profile needs one to five selectors")] if inputs.get("selectors") == [] else []
+
+
 FARGATE_PROFILE = ResourceType(
     type="aws:eks/fargateProfile:FargateProfile",
     service="eks",
@@ -36,6 +42,7 @@ FARGATE_PROFILE = ResourceType(
     wait_until_deleted=True,
     retry_delete_on=("ResourceInUseException",),
     value_kinds={"clusterName": CLUSTER_NAME},
+    validators=(_selector_problems,),
     parse_import_id=import_id_parser(":", "clusterName", "fargateProfileName"),
 )
 
@@ -82,6 +89,9 @@ ADDON = ResourceType(
 
 # -- who may enter ----------------------------------------------------------------------------------------------------
 
+ENTRY_TYPES: Final = (
+    *("STANDARD", "EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX"),
+)
 ENTRY_ID: Final = {"clusterName": "$in.clusterName", "principalArn": "$in.principalArn"}
 ACCESS_ENTRY = ResourceType(
     type="aws:eks/accessEntry:AccessEntry",
@@ -99,7 +109,7 @@ ACCESS_ENTRY = ResourceType(
     ),
     delete=(Call("DeleteAccessEntry", constants=ENTRY_ID, ignored_errors=NOT_FOUND),),
     tags=eks_tags("accessEntryArn"),
-    value_kinds={"clusterName": CLUSTER_NAME},
+    value_kinds={"clusterName": CLUSTER_NAME, "type": one_of(*ENTRY_TYPES)},
     defaults={"type": "STANDARD"},
     parse_import_id=import_id_parser(":", "clusterName", "principalArn"),
     updated_outputs=frozenset({"modifiedAt"}),

@@ -261,7 +261,8 @@ OIDC_PROVIDER = ResourceType(
         "url": ValueKind(
             lambda v: f"{v!r} has to begin with https://" if str(v).startswith("http://") else None,
             lambda a, b: _bare_host(a) == _bare_host(b),
-            lambda v: f"https://{_bare_host(v)}",  # IAM tells the host alone, and takes it only whole
+            # IAM tells the host alone, and takes it only whole
+            lambda v: v if str(v).startswith("http://") else f"https://{_bare_host(v)}",
         )
     },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -13,11 +14,13 @@ from agentenv.rehearsal.providers.aws.row import (
     Call,
     CustomCreate,
     CustomStep,
+    Problem,
     ReadCall,
     ResourceType,
     Tagging,
 )
-from agentenv.rehearsal.providers.aws.value_kinds import JSON, POLICY, at_most_one, between, one_of
+from agentenv.rehearsal.providers.aws.value_kinds import JSON, POLICY, at_least_one, at_most_one, between, one_of
+from agentenv.rehearsal.providers.common.property_values import UNKNOWN
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.providers.aws.operation import Operation
@@ -67,6 +70,15 @@ def _set_attributes(op: Operation) -> None:
     op.call("SetQueueAttributes", QueueUrl=op.id, Attributes=attributes)
 
 
+def _queue_name_problems(inputs: Mapping[str, Any]) -> list[Problem]:
+    name, fifo = inputs.get("name"), inputs.get("fifoQueue") is True
+    pattern = r"[0-9A-Za-z_-]{1,75}\.fifo" if fifo else r"[0-9A-Za-z_-]{1,80}"
+    if not isinstance(name, str) or inputs.get("fifoQueue") is UNKNOWN or re.fullmatch(pattern, name):
+        return []
+    ending = ", and ends with .fifo" if fifo else ""
+    return [("name", f"{name!r} is not a queue's name: it has up to 80 letters, digits, - and _{ending}")]
+
+
 QUEUE = ResourceType(
     type="aws:sqs/queue:Queue",
     service="sqs",
@@ -110,7 +122,7 @@ QUEUE = ResourceType(
         "receiveWaitTimeSeconds": 0,
         "visibilityTimeoutSeconds": 30,
     },
-    validators=(at_most_one("kmsMasterKeyId", "sqsManagedSseEnabled"),),
+    validators=(at_most_one("kmsMasterKeyId", "sqsManagedSseEnabled"), _queue_name_problems),
 )
 
 
@@ -204,6 +216,7 @@ EVENT_RULE = ResourceType(
     defaults={"eventBusName": DEFAULT_BUS, "forceDestroy": False},
     compared_if_set=frozenset({"state"}),
     unsupported={"isEnabled": "it is deprecated; use state"},
+    validators=(at_least_one("eventPattern", "scheduleExpression"),),
     retry_delete_on=("ValidationException",),  # its targets are still there
     parse_import_id=_parse_rule,
 )

@@ -17,6 +17,16 @@ ROLE = "aws:iam/role:Role"
 INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 SECURITY_GROUP = "aws:ec2/securityGroup:SecurityGroup"
 ACCESS_POINT = "aws:efs/accessPoint:AccessPoint"
+CLUSTER = "aws:eks/cluster:Cluster"
+QUEUE = "aws:sqs/queue:Queue"
+ALARM = "aws:cloudwatch/metricAlarm:MetricAlarm"
+ANY_ROLE = "arn:aws:iam::123456789012:role/any"
+EKS: dict[str, Any] = {
+    "roleArn": ANY_ROLE,
+    "vpcConfig": {"subnetIds": ["subnet-1", "subnet-2"], "endpointPrivateAccess": False, "endpointPublicAccess": True},
+}
+OIDC = {"clientIdLists": ["sts.amazonaws.com"]}
+SERVICE_RANGE = "kubernetesNetworkConfig.serviceIpv4Cidr"
 
 
 @pytest.fixture
@@ -84,6 +94,40 @@ UNSUPPORTED: list[tuple[str, dict[str, Any], str, str]] = [
         "maxAggregationInterval",
         "60, 600",
     ),
+    # The validations of the official plugin, as its runs over the rehearsal showed them.
+    ("aws:iam/openIdConnectProvider:OpenIdConnectProvider", {**OIDC, "url": "http://oidc.example.com"}, "url", "https"),
+    (CLUSTER, {**EKS, "kubernetesNetworkConfig": {"serviceIpv4Cidr": "10.0.0.0/8"}}, SERVICE_RANGE, "/12 to /24"),
+    (CLUSTER, {**EKS, "kubernetesNetworkConfig": {"serviceIpv4Cidr": "100.64.0.0/16"}}, SERVICE_RANGE, "is not in"),
+    (
+        "aws:eks/accessEntry:AccessEntry",
+        {"clusterName": "one", "principalArn": ANY_ROLE, "type": "EC2_MAC"},
+        "type",
+        "FARGATE_LINUX",
+    ),
+    (
+        "aws:eks/fargateProfile:FargateProfile",
+        {"clusterName": "one", "podExecutionRoleArn": ANY_ROLE, "selectors": []},
+        "selectors",
+        "one to five",
+    ),
+    (
+        INGRESS,
+        {"securityGroupId": "sg-1", "ipProtocol": "tcp", "cidrIpv4": "10.0.0.0/8", "fromPort": 1, "toPort": 65536},
+        "toPort",
+        "-1 to 65535",
+    ),
+    (SECURITY_GROUP, {"name": "sg-nodes"}, "name", "begins with sg-"),
+    (
+        "aws:ec2/natGateway:NatGateway",
+        {"subnetId": "subnet-1", "connectivityType": "private", "allocationId": "eipalloc-1"},
+        "allocationId",
+        "private NAT gateway",
+    ),
+    (QUEUE, {"name": "with space"}, "name", "not a queue's name"),
+    (QUEUE, {"name": "queue", "fifoQueue": True}, "name", ".fifo"),
+    (ALARM, {"evaluationPeriods": 1, "comparisonOperator": "GreaterThanThreshold", "period": 45}, "period", "of 60"),
+    ("aws:cloudwatch/eventRule:EventRule", {"description": "nothing"}, "eventPattern", "scheduleExpression"),
+    ("aws:athena/workgroup:Workgroup", {"name": "with space"}, "name", "not a workgroup's name"),
     (
         "aws:ec2/route:Route",
         {"routeTableId": "rtb-1", "destinationCidrBlock": "0.0.0.0/0"},
@@ -113,6 +157,10 @@ def test_all_mistakes_are_reported_at_once(unplugged: Provider) -> None:
         (GROUP, {"retentionInDays": UNKNOWN, "kmsKeyId": UNKNOWN, "tags": UNKNOWN}),
         (ROLE, {"assumeRolePolicy": UNKNOWN, "inlinePolicies": [{"name": "a", "policy": UNKNOWN}]}),
         (INGRESS, {"securityGroupId": UNKNOWN, "ipProtocol": "tcp", "referencedSecurityGroupId": UNKNOWN}),
+        (CLUSTER, {**EKS, "kubernetesNetworkConfig": {"serviceIpv4Cidr": UNKNOWN}}),
+        (QUEUE, {"name": UNKNOWN, "fifoQueue": True}),
+        ("aws:cloudwatch/eventRule:EventRule", {"eventPattern": UNKNOWN}),
+        (ALARM, {"evaluationPeriods": 1, "comparisonOperator": "GreaterThanThreshold", "period": UNKNOWN}),
         (ACCESS_POINT, {"fileSystemId": UNKNOWN, "posixUser": {"uid": UNKNOWN, "gid": 1}}),
         (
             SECURITY_GROUP,

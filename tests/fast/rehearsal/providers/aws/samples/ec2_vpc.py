@@ -75,7 +75,7 @@ SAMPLES = {
     "aws:ec2/natGateway:NatGateway": Sample(
         inputs=_nat,
         update={"tags": MORE_TAGS},
-        replace={"connectivityType": "private"},
+        replace={"connectivityType": "private", "allocationId": None},
         behind=retag,
         drift=("tags",),
     ),
