@@ -181,6 +181,7 @@ class KeyCreate(TypedDict):
     name: str
     scopes: list[Literal["read", "use", "create", "wake", "admin"]]
     expires_in: NotRequired[int]
+    workspace: NotRequired[str | None]
 
 
 class KeyList(TypedDict):
@@ -199,6 +200,7 @@ class Key(TypedDict):
     created: str
     expires: str
     last_used: NotRequired[str | None]
+    workspace: NotRequired[str | None]
 
 
 class LastEnd(TypedDict):
@@ -259,6 +261,7 @@ class NewKey(TypedDict):
     created: str
     expires: str
     last_used: NotRequired[str | None]
+    workspace: NotRequired[str | None]
     key: str
 
 

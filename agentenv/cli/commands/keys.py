@@ -54,10 +54,17 @@ def _list(args: argparse.Namespace, client: Client) -> int:
         print_json({"keys": keys})
         return OK
     rows = [
-        (row["id"], row["name"], ", ".join(row["scopes"]), row["expires"][:10], (row.get("last_used") or "never")[:16])
+        (
+            row["id"],
+            row["name"],
+            ", ".join(row["scopes"]),
+            row.get("workspace") or "all",
+            row["expires"][:10],
+            (row.get("last_used") or "never")[:16],
+        )
         for row in keys
     ]
-    tables.print_rows(("ID", "NAME", "SCOPES", "EXPIRES", "LAST USED"), rows)
+    tables.print_rows(("ID", "NAME", "SCOPES", "WORKSPACE", "EXPIRES", "LAST USED"), rows)
     return OK
 
 

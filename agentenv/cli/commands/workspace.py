@@ -40,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
+    if (text := getattr(args, "link", None)) and args.do is _attach:
+        from agentenv.cli.workspaces.attach_link import read_link
+
+        if args.workspace is not None:
+            raise CommandError("a link names its workspace; leave out the id, or the link to create one")
+        link = read_link(text)
+        args.service, args.workspace, args.link_key = link.service, link.workspace, link.key
     return run_verb(args)
 
 
@@ -111,8 +118,20 @@ def _add_change_verbs(verbs: Any) -> None:
 
 
 def _add_access_verbs(verbs: Any) -> None:
-    attach = _verb(verbs, "attach", "hold a lease on a workspace, so that it is not suspended, until Ctrl-C", _attach)
+    attach_help = "hold a lease on a workspace, so that it is not suspended, until Ctrl-C; or create a link to it"
+    attach = _verb(verbs, "attach", attach_help, _attach, named=False)
+    attach.add_argument("workspace", nargs="?", metavar="ID", help="the workspace's id (default: that of the link)")
     attach.add_argument("--read-only", action="store_true", help="a read-only lease, beside other readers")
+    attach.add_argument(
+        "--link",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="after ID: create a link that lets a chat or an agent attach; without ID: attach by a link, '-' for stdin",
+    )
+    attach.add_argument("--rights", choices=("look", "use"), default="use", help="of a new link (default: use)")
+    attach.add_argument("--wake", action="store_true", help="whether a new link also wakes the workspace")
+    attach.add_argument("--hours", type=float, default=1.0, metavar="H", help="until a new link expires (default: 1)")
     exec_ = _verb(verbs, "exec", "run a command in a workspace, and exit with its code", _exec)
     exec_.add_argument("-i", "--stdin", action="store_true", help="pass stdin to the command")
     exec_.add_argument("-t", "--tty", action="store_true", help="run it in a terminal")
@@ -280,10 +299,28 @@ def _delete(args: argparse.Namespace, client: Client) -> int:
 def _attach(args: argparse.Namespace, client: Client) -> int:
     from agentenv.cli.workspaces.lease import lease
 
+    if args.workspace is None:
+        raise CommandError("name a workspace, or a link with --link URL")
+    if args.link == "":
+        return _create_link(args, client)
     with lease(client, args.workspace, read_only=args.read_only) as workspace:
         _print_line(args, workspace)
         while True:
             time.sleep(_WATCH_SECONDS)
+
+
+def _create_link(args: argparse.Namespace, client: Client) -> int:
+    from agentenv.cli.workspaces.attach_link import create_link
+
+    seconds_of_link = int(args.hours * 3600)
+    url, key = create_link(client, args.workspace, rights=args.rights, wake=args.wake, seconds=seconds_of_link)
+    if args.json:
+        print_json({"url": url, "id": key["id"], "scopes": key["scopes"], "expires": key["expires"]})
+    else:
+        rights = ", ".join(key["scopes"])
+        sys.stderr.write(f"{rights} until {key['expires'][:16]}; end it with `agentenv keys revoke {key['id']}`\n")
+        sys.stdout.write(f"{url}\n")
+    return OK
 
 
 def _exec(args: argparse.Namespace, client: Client) -> int:

@@ -55,6 +55,9 @@ def service_endpoint(
     args: argparse.Namespace, environment: Mapping[str, str] | None = None
 ) -> Iterator[ServiceEndpoint]:
     """Yield the service's address and the caller's token. A forwarded port is closed afterwards."""
+    if (link_key := getattr(args, "link_key", None)) is not None:
+        yield ServiceEndpoint(args.service, link_key)
+        return
     variables = os.environ if environment is None else environment
     address = args.service or variables.get(SERVICE)
     in_cluster = args.kubeconfig or args.context or args.account

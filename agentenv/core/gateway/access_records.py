@@ -35,6 +35,7 @@ class ApiKey:
     teams: frozenset[str] = frozenset()
     last_used: datetime | None = None
     revoked: bool = False
+    workspace: str = ""  # of a link to attach: the only workspace that it admits to
 
     @property
     def row(self) -> str:
@@ -222,6 +223,7 @@ def _with_secret(
             teams=_texts(item.get("teams")),
             last_used=parse_timestamp(item.get("last_used")),
             revoked=revoked,
+            workspace=str(item.get("workspace", "")),
         )
     if kind == "link":
         return Link(

@@ -38,6 +38,7 @@ class ApiKeys:
             teams=record.teams,
             scopes=record.scopes,
             classes=record.classes,
+            workspace=record.workspace,
             session=f"key.{record.id}",
         )
 
@@ -50,9 +51,16 @@ class ApiKeys:
         await self._cache.refresh()
 
     async def create(
-        self, caller: Caller, name: str, scopes: Iterable[Scope], lifetime: timedelta, classes: Iterable[str]
+        self,
+        caller: Caller,
+        name: str,
+        scopes: Iterable[Scope],
+        lifetime: timedelta,
+        classes: Iterable[str],
+        *,
+        workspace: str = "",
     ) -> tuple[ApiKey, str]:
-        """Return a new key of a caller with its secret, which is not stored."""
+        """Return a new key of a caller with its secret, which is not stored; one of a workspace admits to it alone."""
         if caller.source == "key":
             # Otherwise the holder of a key could outlast its revocation.
             raise Problem("not-allowed", "an API key cannot create API keys", "sign in as a person")
@@ -66,7 +74,8 @@ class ApiKeys:
             now,
             now + min(lifetime, LONGEST),
             frozenset(classes),
-            caller.teams,
+            caller.teams if not workspace else frozenset(),
+            workspace=workspace,
         )
         async with self._lock:
             if len(self._cache.keys_of(caller.owner)) >= MOST_KEYS:

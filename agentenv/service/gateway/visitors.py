@@ -303,6 +303,7 @@ def content_of(caller: Caller) -> dict[str, Any]:
         "teams": sorted(caller.teams),
         "classes": sorted(caller.classes or ()),
         "scopes": sorted(caller.scopes) if caller.scopes is not None else None,
+        "workspace": caller.workspace,
     }
 
 
@@ -314,7 +315,10 @@ def caller_of(content: Mapping[str, Any]) -> Caller | None:
     roles = cast("frozenset[Role]", _texts(content.get("roles")))
     teams, classes = _texts(content.get("teams")), _texts(content.get("classes"))
     scopes = cast("frozenset[Scope]", _texts(content["scopes"])) if content.get("scopes") is not None else None
-    return Caller(owner, roles, "session", teams=teams, scopes=scopes, classes=classes, session=session)
+    bound = str(content.get("workspace") or "")
+    return Caller(
+        owner, roles, "session", teams=teams, scopes=scopes, classes=classes, workspace=bound, session=session
+    )
 
 
 def _texts(values: Any) -> frozenset[str]:

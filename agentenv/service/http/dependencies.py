@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -172,6 +173,10 @@ def scope(name: Scope) -> dict[str, Any]:
     return {_SCOPE: name}
 
 
+# What the key of a link to one workspace may call.
+_OF_LINKS = re.compile(r"/v1/(me|workspaces/\{id\}(/events|/resume|/leases/[^/]+)?)")
+
+
 class AuthenticatedRoute(APIRoute):
     """A route that authenticates its caller before it reads and validates anything else of the request.
 
@@ -192,6 +197,8 @@ class AuthenticatedRoute(APIRoute):
         async def authenticate_first(request: Request) -> Response:
             caller = request.state.caller = await authenticated(request)
             dependencies_of(request).limits.take(caller.owner)
+            if caller.workspace and not _OF_LINKS.fullmatch(request.url.path.replace(caller.workspace, "{id}", 1)):
+                raise Problem("not-allowed", "the key is that of a link to one workspace", "use a key of your own")
             if not caller.has_scope(self.scope):
                 detail = f"the API key lacks the scope {self.scope!r}"
                 raise Problem("not-allowed", detail, "create a key with that scope")

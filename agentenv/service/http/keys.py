@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -10,13 +11,16 @@ from pydantic import Field
 
 from agentenv.core.gateway.access_records import ApiKey
 from agentenv.core.gateway.api_keys import SCOPES, Scope
+from agentenv.core.values.timestamps import format_timestamp
+from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.gateway.keys import LONGEST, ApiKeys
-from agentenv.service.http.auth.permissions import classes_for
+from agentenv.service.http.auth.callers import Caller
+from agentenv.service.http.auth.permissions import classes_for, require
 from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, Dependencies, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problems
 from agentenv.service.http.schemas import Shape
-from agentenv.service.http.values import Line
+from agentenv.service.http.values import Id, Line
 from agentenv.service.telemetry.logs import audit
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=AuthenticatedRoute)
@@ -40,6 +44,10 @@ class KeyCreate(Shape):
     expires_in: Annotated[
         int, Field(ge=60, le=int(LONGEST.total_seconds()), description="Seconds until it expires.")
     ] = 90 * _DAY
+    workspace: Annotated[
+        Id | None,
+        Field(description="The only workspace that it admits to, for a link to attach: by `read`, `use` and `wake`."),
+    ] = None
 
 
 class KeyShape(Shape):
@@ -52,6 +60,7 @@ class KeyShape(Shape):
     created: datetime
     expires: datetime
     last_used: Annotated[datetime | None, Field(description="A minute later at the latest.")] = None
+    workspace: Annotated[str | None, Field(description="The only workspace that it admits to.")] = None
 
     @classmethod
     def of(cls, key: ApiKey) -> KeyShape:
@@ -74,9 +83,17 @@ class KeyList(Shape):
 @router.post("", operation_id="createKey", status_code=201, responses=problems(401, 403, 404, 409, 422, 429, 503))
 async def create(body: KeyCreate, caller: CurrentCaller, dependencies: RequestDependencies) -> NewKeyShape:
     """Create an API key of the caller. It may create workspaces of the classes that the caller may have now."""
-    classes = classes_for(dependencies.catalog, caller)
-    lifetime = timedelta(seconds=body.expires_in)
-    record, key = await _keys(dependencies).create(caller, body.name, body.scopes, lifetime, classes)
+    lifetime, keys = timedelta(seconds=body.expires_in), _keys(dependencies)
+    if body.workspace is None:
+        classes = classes_for(dependencies.catalog, caller)
+        record, key = await keys.create(caller, body.name, body.scopes, lifetime, classes)
+    else:
+        workspace = require(caller, "change", await dependencies.backend.get(body.workspace))
+        _check_link(caller, workspace, body.scopes)
+        record, key = await keys.create(caller, body.name, body.scopes, lifetime, (), workspace=workspace.id)
+        rights = ", ".join(sorted(record.scopes))
+        message = f"until {format_timestamp(record.expires)} its holder has: {rights} (key {record.id})"
+        await dependencies.backend.notify(workspace.id, "LinkCreated", message)
     audit("key created", owner=caller.owner, key_id=record.id, scopes=sorted(record.scopes))
     return NewKeyShape(**KeyShape.of(record).model_dump(), key=key)
 
@@ -97,8 +114,19 @@ async def revoke(
     return KeyShape.of(revoked)
 
 
+def _check_link(caller: Caller, workspace: Workspace, scopes: Collection[Scope]) -> None:
+    """Raise a `Problem` for the key of a link that its creator may not give away."""
+    if workspace.owner != caller.owner:
+        raise Problem("not-allowed", "only its owner creates links to a workspace", "ask its owner")
+    if beyond := set(scopes) - {"read", "use", "wake"}:
+        detail = f"the key of a link cannot have the scope {min(beyond)!r}"
+        raise Problem("malformed", detail, "choose among `read`, `use` and `wake`")
+
+
 def _shaped(key: ApiKey, field: str) -> object:
-    return [scope for scope in SCOPES if scope in key.scopes] if field == "scopes" else getattr(key, field)
+    if field == "scopes":
+        return [scope for scope in SCOPES if scope in key.scopes]
+    return getattr(key, field) or None if field == "workspace" else getattr(key, field)
 
 
 def _keys(dependencies: Dependencies) -> ApiKeys:

@@ -15,7 +15,7 @@ from agentenv.core.ledger.budgets import format_dollars
 from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter, Mode, Timeout, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.catalog import Class
-from agentenv.service.http.auth.permissions import claimable, classes_for, require
+from agentenv.service.http.auth.permissions import claimable, classes_for, is_allowed, require
 from agentenv.service.http.create_request import (
     check_budget_left,
     create_request,
@@ -87,7 +87,11 @@ async def list_workspaces(context: CallContext) -> Workspaces:
     call.require_scope("read")
     page = await call.dependencies.backend.list(Filter(reader=call.caller.owner), limit=MOST_LISTED)
     return Workspaces(
-        workspaces=[WorkspaceSummary.of(each) for each in page.workspaces if each.state != "deleting"],
+        workspaces=[
+            WorkspaceSummary.of(each)
+            for each in page.workspaces
+            if each.state != "deleting" and is_allowed(call.caller, "see", each)
+        ],
         classes=classes_for(call.dependencies.catalog, call.caller),
         note=f"Only the first {MOST_LISTED} are listed." if page.after else "",
     )
@@ -176,6 +180,8 @@ async def budget_left(workspace: Id, context: CallContext) -> BudgetLeft:
     call = Call.of(context)
     found = await call.workspace(workspace, "see", "read")
     require(call.caller, "read", found)
+    if call.caller.workspace:
+        raise Problem("not-allowed", "the key of a link does not show its owner's budget", "use a key of your own")
     budget, spent, owner_spent = await _accounts(call, found)
     cap = call.dependencies.catalog.settings.cost.per_user_cap
     return BudgetLeft(

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from agentenv.cli.commands import workspace as workspace_command
 from agentenv.cli.main import FAILED, OK, dispatch
 from agentenv.cli.workspaces.tools import Connection, tool_of
+from agentenv.client import Client
 from tests.fast.dev.served import Served, serving
 
 
@@ -70,6 +72,41 @@ def test_a_key_is_created_used_and_revoked(terminal: Terminal, served: Served, m
     monkeypatch.setenv("AGENTENV_TOKEN", served.key)
     assert terminal.run("keys", "revoke", row["id"]) == f"revoked {row['id']} (ci)\n"
     assert "see `agentenv keys list`" in terminal.fail("keys", "revoke", row["id"])
+
+
+def test_a_workspace_is_attached_to_by_a_link(
+    terminal: Terminal, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_ = terminal.json("workspace", "create", "--class", "standard", "--key", "linked")["id"]
+    other = terminal.json("workspace", "create", "--class", "standard", "--key", "other")["id"]
+    link = terminal.json("workspace", "attach", id_, "--link", "--rights", "use", "--hours", "2")
+    assert link["url"].startswith(f"{served.address}/attach/{id_}?rights=read,use&until=")
+    assert [row["workspace"] for row in terminal.json("keys", "list")["keys"]] == [id_]
+    assert f"{id_[:8]}" in terminal.run("keys", "list")
+    # Whoever has the link has no login.
+    monkeypatch.delenv("AGENTENV_TOKEN")
+    monkeypatch.delenv("AGENTENV_SERVICE")
+    attached: list[tuple[str, list[str]]] = []
+
+    def interrupt(_: float) -> None:
+        with Client(served.address, served.key) as owner:
+            holders = [lease["holder"] for lease in owner.get_workspace(id_)["leases"]]
+        attached.append((id_, holders))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workspace_command.time, "sleep", interrupt)
+    monkeypatch.setattr("sys.stdin", io.StringIO(link["url"] + "\n"))
+    for text in (link["url"], "-"):
+        with pytest.raises(KeyboardInterrupt):
+            dispatch(["workspace", "attach", "--link", text])
+    assert [(name, len(holders)) for name, holders in attached] == [(id_, 1), (id_, 1)]
+    assert "leave out the id" in terminal.fail("workspace", "attach", other, "--link", link["url"])
+    assert "a link to one workspace" in terminal.fail("workspace", "attach", "--link", link["url"].replace(id_, other))
+    assert "not a link" in terminal.fail("workspace", "attach", "--link", served.address)
+    monkeypatch.setenv("AGENTENV_SERVICE", served.address)
+    monkeypatch.setenv("AGENTENV_TOKEN", served.key)
+    terminal.run("keys", "revoke", link["id"])
+    assert "revoked" in terminal.fail("workspace", "attach", "--link", link["url"])
 
 
 def test_a_workspace_shows_its_events_and_usage(terminal: Terminal) -> None:

@@ -33,6 +33,7 @@ class Caller:
     # Limits of an API key; None for callers without such limits
     scopes: frozenset[Scope] | None = None
     classes: frozenset[str] | None = None
+    workspace: str = ""  # of a link to attach: the only workspace that it admits to
     session: str = ""  # what is revoked at once: an API key, or a person's session
 
     @property

@@ -40,6 +40,11 @@ DESCRIPTIONS: Mapping[Action, str] = {
 
 def relations(caller: Caller, workspace: Workspace) -> frozenset[Relation]:
     """Return a caller's relations to a workspace."""
+    if caller.workspace:
+        # A link admits to its workspace alone, as to one that is shared.
+        is_bound = caller.workspace == workspace.id and caller.owner == workspace.owner
+        shared: Relation = "rw" if caller.has_scope("use") else "ro"
+        return frozenset({shared}) if is_bound and workspace.state != "deleted" else frozenset()
     result: set[Relation] = set()
     if workspace.owner == caller.owner:
         result.add("owner")

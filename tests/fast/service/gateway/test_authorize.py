@@ -178,6 +178,27 @@ def test_a_shared_port_opens_that_port_alone() -> None:
     assert denied(run(gate, port(THEIRS), **gate.bearer("u-me", groups=["sales"]))).status == 404
 
 
+def test_link_to_attach_enters_its_workspace_alone() -> None:
+    gate = entrance()
+    gate.directory.put("w-" + "o" * 26, "u-me")
+    person = Caller("u-me", with_implied_roles("user"), "token", teams=frozenset({"research"}))
+
+    def link(*scopes: Any) -> str:
+        hour = timedelta(hours=1)
+        return asyncio.run(gate.keys.create(person, "chat", scopes, hour, (), workspace=MINE))[1]
+
+    use, look = link("read", "use"), link("read")
+    assert scope(run(gate, api(MINE), x_api_key=use)) == "api"
+    assert scope(run(gate, port(MINE), x_api_key=use)) == "port:3000"
+    assert scope(run(gate, api(MINE), x_api_key=look)) == "look"
+    assert denied(run(gate, port(MINE), x_api_key=look)).status == 403
+    for host in (api("w-" + "o" * 26), api(THEIRS), api(UNKNOWN)):
+        assert denied(run(gate, host, x_api_key=use)).status == 502
+    # Its bearer is no member of the teams of its creator.
+    gate.directory.change(THEIRS, ports={3000: PortSharing("team", ("research",))})
+    assert denied(run(gate, port(THEIRS), x_api_key=use)).status == 404
+
+
 def test_only_granted_ports_are_opened() -> None:
     gate = entrance()
     gate.directory.change(MINE, grants=Grants(ports=frozenset({3000})))

@@ -89,3 +89,57 @@ def test_every_route_names_the_scope_that_a_key_needs() -> None:
     assert len(scopes) > 20
     assert {name: scope for name, scope in scopes.items() if scope != "admin" and name not in reads} == SCOPES
     assert {scopes[name] for name in reads & scopes.keys()} == {"read"}
+
+
+def test_the_key_of_a_link_admits_to_its_workspace_alone() -> None:
+    async def act(api: ApiClient) -> None:
+        async def workspace(key: str) -> str:
+            body = {"class": "standard", "key": key}
+            return (await api.request("alice", "POST", "/workspaces", body, claims=TEAM)).json()["id"]
+
+        mine, other = await workspace("mine"), await workspace("other")
+
+        async def link(*scopes: str, subject: str = "alice", to: str = mine) -> Any:
+            body = {"name": "chat", "scopes": list(scopes), "workspace": to}
+            return await api.request(subject, "POST", "/keys", body, claims=TEAM)
+
+        for refused, status in (
+            (await link("read", "admin"), 422),
+            (await link("read", "create"), 422),
+            (await link("read", subject="mallory"), 404),
+            (await link("read", to="w-" + "a" * 26), 404),
+        ):
+            assert refused.status_code == status, refused.text
+        created = (await link("read", "use")).json()
+        assert created["workspace"] == mine
+        [listed] = (await api.request("alice", "GET", "/keys")).json()["items"]
+        assert (listed["id"], listed["workspace"]) == (created["id"], mine)
+        events = (await api.request("alice", "GET", f"/workspaces/{mine}/events")).json()["items"]
+        assert any(row["reason"] == "LinkCreated" and created["id"] in row["message"] for row in events)
+        key = created["key"]
+        assert (await by_key(api, key, "GET", f"/workspaces/{mine}")).status_code == 200
+        lease = {"mode": "rw", "seconds": 60}
+        assert (await by_key(api, key, "PUT", f"/workspaces/{mine}/leases/chat", lease)).status_code == 200
+        assert (await by_key(api, key, "POST", f"/workspaces/{mine}/resume")).status_code == 403
+        for method, path in (
+            ("GET", f"/workspaces/{other}"),
+            ("GET", "/workspaces"),
+            ("GET", "/events"),
+            ("GET", "/keys"),
+            ("GET", "/usage"),
+            ("POST", "/workspaces"),
+            ("DELETE", f"/workspaces/{mine}"),
+            ("PATCH", f"/workspaces/{mine}"),
+            ("GET", f"/workspaces/{mine}/links"),
+            ("GET", f"/workspaces/{mine}/entries"),
+            ("POST", f"/workspaces/{mine}/suspend"),
+        ):
+            answer = await by_key(api, key, method, path, {} if method in {"POST", "PATCH"} else None)
+            assert answer.status_code in {403, 404}, (method, path, answer.text)
+        assert (await api.client.get("/e2b/sandboxes", headers={"X-API-Key": key})).status_code == 403
+        look = (await link("read")).json()["key"]
+        assert (await by_key(api, look, "PUT", f"/workspaces/{mine}/leases/chat", lease)).status_code == 403
+        assert (await api.request("alice", "DELETE", f"/keys/{created['id']}")).status_code == 200
+        assert (await by_key(api, key, "GET", f"/workspaces/{mine}")).status_code == 401
+
+    run_with_api(act)
