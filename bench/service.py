@@ -55,7 +55,7 @@ REPLENISH = "2s"
 HEAP = 400
 # The audit loop runs every fifteen minutes.
 _IDLE_TIMEOUT_SECONDS, _POLL_SECONDS = 1800.0, 5.0
-_TIMEOUT_SECONDS = 120.0
+_TIMEOUT_SECONDS = 300.0
 
 
 def measure(repeat: int) -> dict[str, Any]:
@@ -63,18 +63,18 @@ def measure(repeat: int) -> dict[str, Any]:
     with stage(terminal_progress(), cluster=ClusterOptions(heap=HEAP)) as opened, ExitStack() as ending:
         if opened.cluster is None:
             raise CommandError("there is no cluster on this stage")
-        _deploy(opened)
+        deploy(opened)
         client, folder = opened.cluster.plane.client, opened.cluster.plane.layout.folder
         callers = [ending.enter_context(service_probe.service_client(client, folder)) for _ in range(CALLERS)]
         operator = ending.enter_context(service_probe.service_client(client, folder, name="bench"))
         pool = stacks_pool(client)
-        _scale_up(client, pool)
-        baseline = _counts(client, pool)
+        scale_up(client, pool, BURST)
+        baseline = counts(client, pool)
         by_rate = {rate: _at_rate(client, pool, callers, rate, 2 * repeat, baseline=baseline) for rate in RATES}
         burst = _burst(client, pool, callers)
         suspended = _suspended_claim(client, pool, callers[0])
         crowd.stop_controller(client)
-        crowd.workspaces(client, _efs(opened), suspended, range(WORKSPACES))
+        crowd.workspaces(client, aws_client(opened, "efs"), suspended, range(WORKSPACES))
         page_times = _pages(operator)
         leading.take_over(client, folder)
         memory, idle = _at_rest(opened, lambda: leading.passes(client, folder))
@@ -91,12 +91,15 @@ def measure(repeat: int) -> dict[str, Any]:
     }
 
 
-def _deploy(opened: Stage) -> None:
+def deploy(opened: Stage) -> None:
     """Deploy the local stack, with a limit for all workspaces and an operator who can list them."""
     root = Path(__file__).resolve().parent.parent
     settings = yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8"))
     config = yaml.safe_load((root / "stacks" / "Pulumi.local.yaml").read_text(encoding="utf-8"))["config"]
-    config["agent-environment:service"]["operators"] = ["default/bench"]
+    service = config["agent-environment:service"]
+    service["operators"] = ["default/bench"]
+    # Nothing comes through a gateway, whose certificate would have to exist.
+    del service["domain"], service["certificate"]
     config["agent-environment:cluster"]["sandboxController"] = {"flags": {"replenishDelay": REPLENISH}}
     config["agent-environment:sandboxClasses"][0]["maxSandboxes"] = WORKSPACES + 10 * BURST
     opened.program(root / settings["main"], "local", config, settings).up()
@@ -105,7 +108,7 @@ def _deploy(opened: Stage) -> None:
 def _suspended_claim(client: Client, pool: Object, service: Service) -> Object:
     """Return the claim of a workspace that was in use and is suspended, with all its objects."""
     _wait_until_full(client, pool)
-    name = _create(service, pool)
+    name = create(service, pool)
     namespace = pool["metadata"]["namespace"]
     path = f"/apis/{pool_probe.EXTENSIONS}/namespaces/{namespace}/sandboxclaims/{name}"
     # The annotation of the retained volume follows a moment later.
@@ -123,34 +126,35 @@ def _suspended_claim(client: Client, pool: Object, service: Service) -> Object:
     return client.get(path)
 
 
-def _efs(opened: Stage) -> Any:
-    """Return an EFS client for the simulated account."""
+def aws_client(opened: Stage, service: str) -> Any:
+    """Return a client of a service of the simulated account."""
     keys = {name.lower(): opened.environment[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
-    return aws.client("efs", opened.environment["AWS_REGION"], opened.cloud, **keys)
+    return aws.client(service, opened.environment["AWS_REGION"], opened.cloud, **keys)
 
 
-def _scale_up(client: Client, pool: Object) -> None:
-    """Scale the pool to the size of the burst."""
-    client.merge(client.path(pool), {"spec": {"replicas": BURST}})
+def scale_up(client: Client, pool: Object, size: int) -> None:
+    """Scale the pool to a size, and wait for its sandboxes."""
+    client.merge(client.path(pool), {"spec": {"replicas": size}})
     _wait_until_full(client, pool)
 
 
 def _wait_until_full(client: Client, pool: Object) -> None:
-    if not until(lambda: pool_probe.ready_members(client, pool) >= BURST, _TIMEOUT_SECONDS):
+    size = client.get(client.path(pool))["spec"]["replicas"]
+    if not until(lambda: pool_probe.ready_members(client, pool) >= size, _TIMEOUT_SECONDS):
         found = pool_probe.ready_members(client, pool)
-        raise CommandError(f"the pool has {found} of {BURST} sandboxes after {_TIMEOUT_SECONDS:.0f} s")
+        raise CommandError(f"the pool has {found} of {size} sandboxes after {_TIMEOUT_SECONDS:.0f} s")
 
 
-def _wait_for_rest(client: Client, pool: Object, baseline: tuple[int, ...]) -> None:
+def wait_for_rest(client: Client, pool: Object, baseline: tuple[int, ...]) -> None:
     """Wait until the objects of the previous turn are deleted, so that their cleanup does not affect the next."""
     _wait_until_full(client, pool)
-    if not until(lambda: _counts(client, pool) == baseline, _TIMEOUT_SECONDS):
-        found = _counts(client, pool)
+    if not until(lambda: counts(client, pool) == baseline, _TIMEOUT_SECONDS):
+        found = counts(client, pool)
         raise CommandError(f"{found} claims, pods and volumes exist after {_TIMEOUT_SECONDS:.0f} s, not {baseline}")
     client.get("/debug/pprof/heap", gc="1")
 
 
-def _counts(client: Client, pool: Object) -> tuple[int, ...]:
+def counts(client: Client, pool: Object) -> tuple[int, ...]:
     """Return the number of claims and pods in the pool's class, and of volumes to delete."""
     namespace = pool["metadata"]["namespace"]
     claims = client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{namespace}/sandboxclaims")["items"]
@@ -174,15 +178,15 @@ def _at_rate(
         client, f"/apis/{pool_probe.EXTENSIONS}/namespaces/{pool['metadata']['namespace']}/sandboxclaims"
     )
     for _ in range(turns):
-        _wait_for_rest(client, pool, baseline)
-        raw += _claims(client, pool, ready_watch, rate, PER_TURN[rate])
-        _wait_for_rest(client, pool, baseline)
+        wait_for_rest(client, pool, baseline)
+        raw += claims(client, pool, ready_watch, rate, PER_TURN[rate])
+        wait_for_rest(client, pool, baseline)
         requested += _requests(pool, callers, rate, PER_TURN[rate])
     ready_watch.end()
-    return {"raw": _figures(raw), "service": _figures(requested), "count": len(requested)}
+    return {"raw": figures(raw), "service": figures(requested), "count": len(requested)}
 
 
-def _paced(
+def paced(
     rate: float, count: int, work: Callable[[int], float], prepare: Callable[[], object] = lambda: None
 ) -> list[float]:
     """Start work at a fixed rate, and return the milliseconds of each. Each thread calls `prepare` first."""
@@ -195,7 +199,7 @@ def _paced(
         return [future.result() * 1000 for future in futures]
 
 
-def _claims(client: Client, pool: Object, ready_watch: ReadyWatch, rate: float, count: int) -> list[float]:
+def claims(client: Client, pool: Object, ready_watch: ReadyWatch, rate: float, count: int) -> list[float]:
     created: list[str] = []
 
     def run(_: int) -> float:
@@ -207,8 +211,8 @@ def _claims(client: Client, pool: Object, ready_watch: ReadyWatch, rate: float, 
         return ready_watch.ready(name) - began
 
     # Each thread has its own connection, whose creation is not part of a claim.
-    milliseconds = _paced(rate, count, run, lambda: client.get("/version"))
-    _delete_all(client.delete, created)
+    milliseconds = paced(rate, count, run, lambda: client.get("/version"))
+    delete_all(client.delete, created)
     return milliseconds
 
 
@@ -221,17 +225,17 @@ def _requests(pool: Object, callers: list[Service], rate: float, count: int) -> 
     def run(number: int) -> float:
         service = callers[number % len(callers)]
         began = time.monotonic()
-        name = _create(service, pool)
+        name = create(service, pool)
         milliseconds = time.monotonic() - began
         created.append((service, name))
         return milliseconds
 
-    milliseconds = _paced(rate, count, run)
-    _delete_all(lambda pair: pair[0].request("DELETE", f"/v1/workspaces/{pair[1]}"), created)
+    milliseconds = paced(rate, count, run)
+    delete_all(lambda pair: pair[0].request("DELETE", f"/v1/workspaces/{pair[1]}"), created)
     return milliseconds
 
 
-def _create(service: Service, pool: Object) -> str:
+def create(service: Service, pool: Object) -> str:
     found = service.request("POST", "/v1/workspaces?wait=60", {"class": _class_of(pool), "key": secrets.token_hex(6)})
     if found["state"] != "running":
         raise CommandError(f"a workspace is {found['state']}: {found.get('why')}")
@@ -242,7 +246,7 @@ def _burst(client: Client, pool: Object, callers: list[Service]) -> dict[str, in
     """Request as many workspaces at once as the pool has, and count the ready ones and those with a shared sandbox."""
     _wait_until_full(client, pool)
     with ThreadPoolExecutor(BURST) as executor:
-        futures = [executor.submit(_create, callers[number % len(callers)], pool) for number in range(BURST)]
+        futures = [executor.submit(create, callers[number % len(callers)], pool) for number in range(BURST)]
         names = [future.result() for future in futures]
     namespace = pool["metadata"]["namespace"]
     found = [client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{namespace}/sandboxclaims/{name}") for name in names]
@@ -311,7 +315,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
     return spent.user + spent.system
 
 
-def _delete_all(end: Callable[[Any], object], items: list[Any]) -> None:
+def delete_all(end: Callable[[Any], object], items: list[Any]) -> None:
     with ThreadPoolExecutor(8) as executor:
         for _ in executor.map(end, items):
             pass
@@ -321,5 +325,5 @@ def _class_of(pool: Object) -> str:
     return pool["metadata"]["labels"][CLASS_LABEL]
 
 
-def _figures(milliseconds: list[float]) -> dict[str, float]:
+def figures(milliseconds: list[float]) -> dict[str, float]:
     return {"p50_ms": round(percentile(milliseconds, 50), 1), "p99_ms": round(percentile(milliseconds, 99), 1)}

@@ -24,6 +24,7 @@ BENCHES = {
     "attribution": "cost attribution of a simulated month, compared with the exact result and OpenCost",
     "policies": "both policy packs on the prod stack, compared with an empty pack and with Checkov",
     "service": "a workspace from the service, compared with a raw claim; 50 at once; 10,000 listed",
+    "creates": "creates for owners with 5,000 ledger rows, and while AWS hangs, compared with neither",
     "view": "the view of a replica with 100,000 workspaces: memory, pauses and pages",
     "devloop": "a developer's steps on a home with the latency of a network, compared with a local disk",
     "workspaced": "commands, output and files through workspaced, compared with a bare shell and with cp",
