@@ -117,7 +117,7 @@ QUEUE = ResourceType(
         "contentBasedDeduplication": False,
         "delaySeconds": 0,
         "fifoQueue": False,
-        "maxMessageSize": 1048576,
+        "maxMessageSize": 262144,
         "messageRetentionSeconds": 345600,
         "receiveWaitTimeSeconds": 0,
         "visibilityTimeoutSeconds": 30,

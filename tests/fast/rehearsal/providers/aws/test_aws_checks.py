@@ -186,6 +186,10 @@ def test_a_policy_may_be_an_object(unplugged: Provider) -> None:
     assert json.loads(checked["assumeRolePolicy"]) == json.loads(TRUST)
 
 
+def test_queue_has_the_largest_message_that_the_official_plugin_sets(unplugged: Provider) -> None:
+    assert unplugged.check(QUEUE, "thing", {}, {})[0]["maxMessageSize"] == 262144
+
+
 def test_texts_are_converted_to_the_types_of_the_schema(unplugged: Provider) -> None:
     checked, problems = unplugged.check(GROUP, "thing", {"retentionInDays": "30", "skipDestroy": "true"}, {})
     assert problems == []
