@@ -21,6 +21,9 @@ settings.register_profile(
 )
 settings.load_profile("patient")
 
+# The key ring of whoever runs the tests is theirs.
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+
 # A shell without job control starts background jobs with SIGINT ignored, which all processes of the tests would inherit
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 EXTRAS: Final = {
+    "keyring": ("keyring",),
     "rehearsal": ("cryptography", "grpc", "moto", "psutil", "regex", "urllib3", "werkzeug"),
     "reports": ("jinja2", "matplotlib", "pyarrow"),
     "service": (

@@ -1,6 +1,7 @@
 """Sign in, so that commands need neither --service nor a token: with an API key, or at the environment's issuer.
 
-The login is kept in a file that only this user reads. `agentenv login --dev` uses the `agentenv dev` that runs.
+Its secrets are kept in the system's key ring, with the extra `keyring`, or else in a file that only this user reads.
+`agentenv login --dev` uses the `agentenv dev` that runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The login of this user: the service's address and a token, in a file that only the user reads."""
+"""The login of this user: in the system's key ring, if it has one, and in a file that only the user reads."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -9,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from agentenv.cli.main import CommandError
+from agentenv.cli.workspaces import key_ring
+
+_SECRETS = ("token", "refresh_token")
+_IN_KEY_RING = "in_key_ring"
 
 
 @dataclass(frozen=True)
@@ -37,22 +42,34 @@ def saved_login() -> Login | None:
     """Return the login of this user, None without one."""
     try:
         document: dict[str, Any] = json.loads(login_file().read_text(encoding="utf-8"))
+        if document.pop(_IN_KEY_RING, False):
+            secrets = key_ring.read(document["service"])
+            if secrets is None:
+                raise CommandError("the key ring is locked, or has no login any more; sign in with `agentenv login`")
+            document |= secrets
         return Login(**document)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise CommandError(f"{login_file()} cannot be read: {error}; sign in again with `agentenv login`") from None
 
 
 def save_login(login: Login) -> None:
-    """Write the login."""
-    write_private(login_file(), json.dumps(asdict(login), indent=2) + "\n")
+    """Write the login: its secrets into the key ring, or else into the file."""
+    document: dict[str, Any] = asdict(login)
+    if key_ring.store(login.service, {name: document[name] for name in _SECRETS}):
+        document = {name: value for name, value in document.items() if name not in _SECRETS} | {_IN_KEY_RING: True}
+    write_private(login_file(), json.dumps(document, indent=2) + "\n")
 
 
 def delete_login() -> bool:
     """Delete the login; return whether there was one."""
     if not login_file().exists():
         return False
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        document: dict[str, Any] = json.loads(login_file().read_text(encoding="utf-8"))
+        if document.get(_IN_KEY_RING):
+            key_ring.delete(document["service"])
     login_file().unlink()
     return True
 
