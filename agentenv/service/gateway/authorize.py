@@ -304,9 +304,12 @@ class Authorizer:
         )
 
     def is_gone(self, admission: Admission) -> bool:
-        """Return whether the pod of a visitor is gone, with all that is open in it; one that is not ready is not."""
+        """Return whether the pod of a visitor is gone or ends, with all that is open in it; one not ready is not."""
         pod, current = admission.endpoint, self._directory.cached(admission.workspace)
         if current is None or current.claim_uid != pod.claim_uid or current.state in {"suspended", "deleted"}:
+            return True
+        # Its client is to learn that it was killed, not that a right ended.
+        if current.timeout is not None and current.state == "deleting":
             return True
         endpoint = self._directory.endpoint(admission.workspace)
         return endpoint is not None and endpoint.pod_uid != pod.pod_uid

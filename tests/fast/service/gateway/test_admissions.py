@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from agentenv.core.workspaces.workspace import PortSharing
+from agentenv.core.workspaces.workspace import PortSharing, Timeout
 from agentenv.service.gateway.access_cache import VALID_SECONDS
 from agentenv.service.gateway.admissions import MOST_OPEN, REUSE_SECONDS, UNUSED_SECONDS
 from agentenv.service.gateway.entry import Decision
@@ -138,6 +138,15 @@ def test_what_tools_opened_to_write_ends_when_only_reading_is_left() -> None:
     to_read = use_tools(gate, ME, THEIRS)
     assert to_read != to_write
     assert sweep(gate) == [to_write]
+    assert sweep(gate) == []
+
+
+def test_what_is_open_in_a_killed_sandbox_ends_with_its_pod() -> None:
+    """A client that waits for a command learns that its sandbox was killed, and not that its right ended."""
+    gate = entrance()
+    gate.directory.change(MINE, timeout=Timeout(60, "delete"))
+    enter(gate, port(MINE), **gate.bearer("u-me"))
+    gate.directory.change(MINE, state="deleting")
     assert sweep(gate) == []
 
 
