@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -57,6 +56,9 @@ def saved_login() -> Login | None:
 def save_login(login: Login) -> None:
     """Write the login: its secrets into the key ring, or else into the file."""
     document: dict[str, Any] = asdict(login)
+    former = _document()
+    if former.get(_IN_KEY_RING) and former.get("service") != login.service:
+        key_ring.delete(str(former.get("service")))
     if key_ring.store(login.service, {name: document[name] for name in _SECRETS}):
         document = {name: value for name, value in document.items() if name not in _SECRETS} | {_IN_KEY_RING: True}
     write_private(login_file(), json.dumps(document, indent=2) + "\n")
@@ -66,12 +68,20 @@ def delete_login() -> bool:
     """Delete the login; return whether there was one."""
     if not login_file().exists():
         return False
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        document: dict[str, Any] = json.loads(login_file().read_text(encoding="utf-8"))
-        if document.get(_IN_KEY_RING):
-            key_ring.delete(document["service"])
+    former = _document()
+    if former.get(_IN_KEY_RING):
+        key_ring.delete(str(former.get("service")))
     login_file().unlink()
     return True
+
+
+def _document() -> dict[str, Any]:
+    """Return what the file has; nothing where it cannot be read."""
+    try:
+        document: Any = json.loads(login_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}  # pyright: ignore[reportUnknownVariableType] - ours
 
 
 def write_private(path: Path, text: str) -> None:

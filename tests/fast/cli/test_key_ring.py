@@ -72,6 +72,14 @@ def test_secrets_are_in_the_key_ring_and_not_in_the_file(ring: Ring) -> None:
     assert saved_login() is None
 
 
+def test_login_at_another_service_leaves_no_secret_of_the_former(ring: Ring) -> None:
+    save_login(LOGIN)
+    other = Login("https://other.example.com", "another-token")
+    save_login(other)
+    assert list(ring.secrets) == [("agentenv", other.service)]
+    assert saved_login() == other
+
+
 def test_locked_key_ring_is_named_and_does_not_prevent_another_login(ring: Ring) -> None:
     save_login(LOGIN)
     ring.is_locked = True
