@@ -1,71 +1,130 @@
-"""Compare Kubernetes clients for the service: the time and CPU of creating and reading a claim, and the throughput.
+"""Time the clients of agents against `agentenv dev`: the start, the e2b client beside our own, and MCP beside `exec`.
 
-All use the same API server, and run in one environment with all clients.
+Both sides of each comparison run in turn, against one service on this machine. It has no warm pool, so a creation is a
+cold start on either side; a raw claim of a pool is measured by `agentenv bench service`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli.main import CommandError
-from agentenv.local import run_folders
-from agentenv.rehearsal.stage.cluster import ClusterOptions
-from agentenv.rehearsal.stage.stage import stage
-from agentenv.rehearsal.tools.progress import terminal_progress
-from bench.crowd import stop_controller
+import httpx2
 
-PINNED = Path(__file__).with_name("clients.txt")
-# As a module: a script would put its folder first on the path, where `service` is a benchmark.
-SIDE = "bench.client_side"
-NAMES = ("wire", "httpx", "lightkube", "agent-sandbox", "kr8s")
-PER_REPEAT = 100
+from agentenv.cli.main import CommandError
+from agentenv.client import Client
+from agentenv.client.sandbox import Command, Ended, Sandbox
+from bench.timing import percentile, seconds
+
+CREATIONS, CALLS = 5, 50
+_END_SECONDS = 60.0
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """Measure each client in its own process, several times in turn, and return the best figures of each."""
-    root = Path(__file__).resolve().parent.parent
-    python = _install()
-    found: dict[str, dict[str, float]] = {}
-    with stage(terminal_progress(), cluster=ClusterOptions()) as opened:
-        if opened.cluster is None:
-            raise CommandError("there is no cluster on this stage")
-        opened.project(root, "local").up()
-        plane = opened.cluster.plane
-        stop_controller(plane.client)
-        environment = {**os.environ, "PYTHONPATH": str(root)}
-        for _ in range(repeat):
-            for name in NAMES:
-                call = [str(python), "-m", SIDE, name, str(plane.kubeconfig()), str(PER_REPEAT)]
-                ended = subprocess.run(call, capture_output=True, text=True, check=False, env=environment, cwd=root)
-                if ended.returncode:
-                    raise CommandError(f"{name}: {ended.stderr.strip()[-600:]}")
-                figures = json.loads(ended.stdout.splitlines()[-1])
-                best = found.setdefault(name, figures)
-                for key, value in figures.items():
-                    best[key] = max(best[key], value) if key == "at_once_per_second" else min(best[key], value)
-    return found
+    """Return the figures of a service that is started anew, with `repeat` rounds of each comparison."""
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        with _served(Path(folder) / "state") as facts:
+            started = time.monotonic() - began
+            address, key = facts["service"], Path(facts["key_file"]).read_text("ascii").strip()
+            with Client(address, key) as client:
+                own, foreign, executed, tool = list[float](), list[float](), list[float](), list[float]()
+                own.append(_workspace(client))
+                first_output = time.monotonic() - began
+                create = _e2b(client, address, key)
+                for _ in range(repeat):
+                    own += [_workspace(client) for _ in range(CREATIONS)]
+                    foreign += [create() for _ in range(CREATIONS)]
+                id_ = client.create_workspace({"class": "standard"}, wait=60)["id"]
+                sandbox = client.sandbox(id_)
+                with _mcp(address, key) as mcp:
+                    for _ in range(repeat):
+                        executed += [seconds(lambda: _run(sandbox, "true")) for _ in range(CALLS)]
+                        tool += [seconds(lambda: _call(mcp, id_)) for _ in range(CALLS)]
+    exec_, run = _figures(executed), _figures(tool)
+    workspace, e2b = _figures(own[1:]), _figures(foreign)
+    return {
+        "dev": {"start_s": round(started, 2), "first_output_s": round(first_output, 2)},
+        "create": {"workspace": workspace, "e2b": e2b, "ratio": _ratio(e2b, workspace)},
+        "mcp": {"exec": exec_, "run": run, "ratio": _ratio(run, exec_)},
+    }
 
 
-def _install() -> Path:
-    """Return the Python of an environment with all clients, and create it if it is missing."""
-    folder = run_folders.cache() / "bench" / "clients"
-    python, stamp = folder / "bin" / "python", folder / "pinned.txt"
-    if python.is_file() and stamp.is_file() and stamp.read_bytes() == PINNED.read_bytes():
-        return python
-    shutil.rmtree(folder, ignore_errors=True)
-    uv = str(Path(sys.executable).parent / "uv")
-    for call in (
-        [uv, "venv", "--quiet", "--python", sys.executable, str(folder)],
-        [uv, "pip", "install", "--quiet", "--python", str(python), "-r", str(PINNED)],
-    ):
-        ended = subprocess.run(call, capture_output=True, text=True, check=False)
-        if ended.returncode:
-            raise CommandError(f"the clients cannot be installed: {ended.stderr.strip()[-600:]}")
-    shutil.copy(PINNED, stamp)
-    return python
+@contextmanager
+def _served(state: Path) -> Generator[dict[str, Any]]:
+    """Run `agentenv dev` on a folder of its own, and yield what it prints."""
+    command = [sys.executable, "-m", "agentenv", "dev", "--port", "0", "--json", "--state", str(state)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            if not line:
+                raise CommandError("`agentenv dev` did not start")
+            yield json.loads(line)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(_END_SECONDS)
+
+
+def _workspace(client: Client) -> float:
+    """Return the seconds until the first output of a new workspace, which is deleted then."""
+    began = time.monotonic()
+    body: Any = {"class": "standard", "mode": "session", "session": os.urandom(8).hex()}
+    id_ = client.create_workspace(body, wait=60)["id"]
+    _run(client.sandbox(id_), "echo")
+    taken = time.monotonic() - began
+    client.delete_workspace(id_, destroy=True)
+    return taken
+
+
+def _e2b(client: Client, address: str, key: str) -> Callable[[], float]:
+    from e2b import Sandbox as E2bSandbox
+
+    options: Any = {"api_key": key, "api_url": f"{address}/e2b", "sandbox_url": client.entrance("w-none")[0]}
+
+    def create() -> float:
+        began = time.monotonic()
+        sandbox = E2bSandbox.create(timeout=120, **options)
+        sandbox.commands.run("echo")
+        taken = time.monotonic() - began
+        sandbox.kill()
+        return taken
+
+    return create
+
+
+def _run(sandbox: Sandbox, line: str) -> None:
+    ended = [event for event in sandbox.start(Command.shell(line)) if isinstance(event, Ended)]
+    if not ended or ended[0].exit_code:
+        raise CommandError(f"{line} failed")
+
+
+@contextmanager
+def _mcp(address: str, key: str) -> Generator[httpx2.Client]:
+    headers = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
+    with httpx2.Client(base_url=address, headers=headers, timeout=90, trust_env=False) as http:
+        yield http
+
+
+def _call(http: httpx2.Client, workspace: str) -> None:
+    arguments = {"workspace": workspace, "command": "true"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run", "arguments": arguments}}
+    document = http.post("/mcp", json=body).json()
+    if "error" in document or document["result"].get("isError"):
+        raise CommandError(f"the tool failed: {document}")
+
+
+def _figures(times: Sequence[float]) -> dict[str, float]:
+    return {"p50_ms": round(percentile(times, 50) * 1000, 1), "p99_ms": round(percentile(times, 99) * 1000, 1)}
+
+
+def _ratio(measured: dict[str, float], baseline: dict[str, float]) -> dict[str, float]:
+    return {name.removesuffix("_ms"): round(value / baseline[name], 2) for name, value in measured.items()}

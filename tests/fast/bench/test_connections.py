@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, distribution, packages_dist
 from pathlib import Path
 
 from bench.client_side import CLIENTS
-from bench.clients import NAMES, PINNED
+from bench.connections import NAMES, PINNED
 
 ROOT = Path(__file__).parents[3]
 # The modules of the service's client with either connection, and a program that prints what they import.
