@@ -151,7 +151,7 @@ def check_stack_file(file: Path, stack: str) -> None:
     from agentenv.cli.stack_files import mistakes_in
 
     if mistakes := mistakes_in(file, stack):
-        text = as_text({file: mistakes}, width=text_width(sys.stderr), colour=False)
+        text = as_text({file: mistakes}, {}, width=text_width(sys.stderr), colour=False)
         raise CommandError(f"the stack file has mistakes\n\n{text}")
 
 
