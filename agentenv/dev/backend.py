@@ -127,6 +127,10 @@ class LocalBackend(Backend):
             return None
         return self._sandboxes.endpoint(id_, workspace.addresses[0])
 
+    def lacks_workspaced(self, id_: str) -> bool:  # noqa: ARG002 - all have it
+        """Return False: each sandbox runs workspaced."""
+        return False
+
     async def reachable(self, id_: str, *, wait: float) -> Endpoint | None:
         """Return the endpoint of a workspace once it can be reached, or None after so many seconds."""
         await self._wait(id_, wait, lambda _: self.endpoint(id_) is not None)

@@ -82,6 +82,10 @@ class Directory(Protocol):
         """Return where a running workspace is reached."""
         ...
 
+    def lacks_workspaced(self, id_: str) -> bool:
+        """Return whether what runs for a workspace has no workspaced, and never will before it is suspended."""
+        ...
+
     async def reachable(self, id_: str, *, wait: float) -> Endpoint | None:
         """Return the endpoint once a workspace can be reached, or None after so many seconds."""
         ...
@@ -344,6 +348,8 @@ class Authorizer:
         match workspace.state:
             case "creating" | "restarting" | "moving" | "suspending" | "suspended":
                 return self._still_waking(request)
+            case "running" if not self._directory.lacks_workspaced(id_):
+                return self._still_waking(request)  # its pod is about to be ready, or about to be noticed
             case "running":
                 detail = f"{id_} was started by a version without workspaced"
                 problem = Problem("wrong-state", detail, "suspend and resume it: its files are retained")

@@ -25,7 +25,7 @@ from agentenv.core.workspaces.records import workspace_of_claim, workspace_of_vo
 from agentenv.core.workspaces.workspace import Filter, Page, Workspace
 from agentenv.service.kube.client import Document
 from agentenv.service.kube.workspace_counts import WorkspaceCounts
-from agentenv.service.workspaced.client import endpoint_of
+from agentenv.service.workspaced.client import endpoint_of, workspaced_port
 from agentenv.service.workspaces.backend_protocol import Endpoint
 
 Key = tuple[str, str]
@@ -89,6 +89,7 @@ class ClusterView:
         self._current: dict[str, dict[str, tuple[str, ...]]] = {}
         self._endpoints: dict[Key, Endpoint] = {}  # of ready pods, by namespace and name
         self._pods: dict[str, Key] = {}  # the ready pod of a claim, by the claim's uid
+        self._without_workspaced: dict[Key, str] = {}  # the claim's uid of ready pods that have none
         # Of pods that did not just start well: the claim's uid by pod, and the report by the claim's uid.
         self._reporting: dict[Key, str] = {}
         self._reports: dict[str, PodReport] = {}
@@ -188,6 +189,8 @@ class ClusterView:
         before = self._reports.get(claim_uid)
         self.drop_pod(key)
         endpoint = endpoint_of(pod) if _is_ready(pod) else None
+        if claim_uid and _is_ready(pod) and not workspaced_port(section(pod, "spec")):
+            self._without_workspaced[key] = claim_uid
         if endpoint is not None and endpoint.claim_uid:
             self._endpoints[key], self._pods[endpoint.claim_uid] = endpoint, key
         if report is not None and claim_uid:
@@ -198,6 +201,7 @@ class ClusterView:
     def drop_pod(self, key: Key) -> None:
         """Remove a pod that is not ready any more."""
         self._reports.pop(self._reporting.pop(key, ""), None)
+        self._without_workspaced.pop(key, None)
         endpoint = self._endpoints.pop(key, None)
         if endpoint is not None and self._pods.get(endpoint.claim_uid) == key:
             del self._pods[endpoint.claim_uid]
@@ -209,6 +213,14 @@ class ClusterView:
         workspace = self.find(id_)
         key = self._pods.get(workspace.claim_uid) if workspace is not None and workspace.state == "running" else None
         return self._endpoints[key] if key is not None else None
+
+    def lacks_workspaced(self, id_: str) -> bool:
+        """Return whether the ready pod of a workspace has no workspaced."""
+        workspace = self.find(id_)
+        if workspace is None or not workspace.sandbox:
+            return False
+        pods = [(namespace, workspace.sandbox) for namespace, _ in self._by_id.get(id_, ())]
+        return workspace.claim_uid in [self._without_workspaced.get(pod) for pod in pods]
 
     def rank(self, claim_uid: str) -> WorkspaceCounts | None:
         """Return the numbers of workspaces when a claim appeared, itself included; None if that is not known."""

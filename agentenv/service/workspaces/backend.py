@@ -202,6 +202,10 @@ class KubernetesBackend(Backend):
         """Return where the workspaced of a running workspace is reached, from the cache of this replica."""
         return self.view.endpoint(id_)
 
+    def lacks_workspaced(self, id_: str) -> bool:
+        """Return whether the ready pod of a workspace has no workspaced."""
+        return self.view.lacks_workspaced(id_)
+
     async def reachable(self, id_: str, *, wait: float) -> Endpoint | None:
         """Return the endpoint of a workspace once it can be reached."""
         deadline = time.monotonic() + wait

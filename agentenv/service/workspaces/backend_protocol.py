@@ -93,6 +93,10 @@ class Backend(Protocol):
         """Return where the workspaced of a running workspace is reached, from the cache of this replica."""
         ...
 
+    def lacks_workspaced(self, id_: str) -> bool:
+        """Return whether what runs for a workspace has no workspaced, and never will before it is suspended."""
+        ...
+
     async def reachable(self, id_: str, *, wait: float) -> Endpoint | None:
         """Return the endpoint of a workspace once it can be reached, or None after so many seconds."""
         ...

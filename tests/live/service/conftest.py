@@ -132,7 +132,10 @@ def cluster_client(live: LiveCluster, toolbox: Toolbox) -> Iterator[Client]:
     for addon in reversed(ADDONS):
         with contextlib.suppress(eks.exceptions.ResourceNotFoundException):
             eks.delete_addon(clusterName=CLUSTER, addonName=addon)
-    admin.delete(f"/api/v1/nodes/{node}")
+    # With those that tests added: a later test may need a node that is full.
+    chosen = ",".join(f"{label}={value}" for label, value in labels(wall).items())
+    for row in admin.get("/api/v1/nodes", labelSelector=chosen)["items"]:
+        admin.delete(f"/api/v1/nodes/{row['metadata']['name']}")
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from tests.live.service.lifecycle import Lifecycle
 from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.test_api_live import VETTED
 
-PROTECTION = ["kubernetes.io/pvc-protection"]
+HOLD = "tests.example.com/hold"
 
 
 @pytest.fixture
@@ -56,13 +56,21 @@ def test_create_waits_for_the_destruction_and_gets_an_empty_home(
     volume = live_class.home(created["sandbox"])["metadata"]["name"]
     # It cannot be released, and so not be destroyed, before somebody was refused.
     home = f"/api/v1/namespaces/{live_class.namespace}/persistentvolumeclaims/home-{created['sandbox']}"
-    live_class.client.merge(home, {"metadata": {"finalizers": [*PROTECTION, "tests.example.com/hold"]}})
+    live_class.client.merge(home, {"metadata": {"finalizers": ["kubernetes.io/pvc-protection", HOLD]}})
     assert ann.delete(f"/v1/workspaces/{created['id']}", params={"destroy": "true"}).status_code == 202
     refused = again.post("/v1/workspaces", **request)
     assert (refused.status_code, refused.headers["Content-Type"]) == (409, "application/problem+json")
     assert refused.json()["gone_in"] == int(refused.headers["Retry-After"]) > 0
     assert "being destroyed" in refused.json()["detail"]
-    live_class.client.merge(home, {"metadata": {"finalizers": PROTECTION}})
+
+    def released() -> bool:
+        # Kubernetes may have removed its own finalizer meanwhile, which cannot be added again.
+        found = live_class.client.get(home)["metadata"]
+        left = [finalizer for finalizer in found["finalizers"] if finalizer != HOLD]
+        version = {"resourceVersion": found["resourceVersion"]}
+        return bool(live_class.client.merge(home, {"metadata": {**version, "finalizers": left}}))
+
+    assert until(released, TIMEOUT)
 
     def made_anew() -> bool:
         answer = again.post("/v1/workspaces", **request)
@@ -87,12 +95,12 @@ def test_concurrent_restore_is_refused(live: LiveCluster, live_class: LiveClass)
     start = threading.Barrier(2)
 
     def restore_() -> str:
-        start.wait(10)
+        start.wait(TIMEOUT)
         return run(restore_workspace, lifecycle.api, document).outcome
 
     with ThreadPoolExecutor(1) as executor:
         coming = executor.submit(restore_)
-        start.wait(10)
+        start.wait(TIMEOUT)
         assert until(
             lambda: (
                 not run(destroy_on_request, lifecycle.context(), always).failures and lifecycle.phase(volume) == "gone"

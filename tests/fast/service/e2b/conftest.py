@@ -27,7 +27,7 @@ from agentenv.service.http.auth.authenticate import Authenticator
 from agentenv.service.http.auth.callers import Caller, owner_id
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import TokenReviewer
-from agentenv.service.http.dependencies import AccessTokens, Dependencies, Sandboxes
+from agentenv.service.http.dependencies import AccessTokens, Dependencies, Sandboxes, SignEntry
 from tests.fast.service.gateway.stored import MemoryStore
 from tests.fast.service.kube.apiserver import Object
 from tests.fast.service.workspaces.stage import IMAGE, Stage, staged
@@ -71,7 +71,7 @@ class RecordedSandboxes(Sandboxes):
     )
     away: bool = False
 
-    async def sandbox(self, workspace: Workspace, session: str = "") -> AsyncSandbox:  # noqa: ARG002 - it has none
+    async def sandbox(self, workspace: Workspace, sign: SignEntry | None = None) -> AsyncSandbox:  # noqa: ARG002 - none
         raise SandboxError("unavailable", "it runs no processes")
 
     async def initialize(self, workspace: Workspace, variables: Mapping[str, str]) -> None:

@@ -43,6 +43,7 @@ class Directory:
     def __init__(self) -> None:
         self.workspaces: dict[str, Workspace] = {}
         self.endpoints: dict[str, Endpoint] = {}
+        self.without_workspaced: set[str] = set()
         self.resumed: list[str] = []
         self.wakes_at_once = True
         self._changed = asyncio.Event()
@@ -65,6 +66,9 @@ class Directory:
 
     def endpoint(self, id_: str) -> Endpoint | None:
         return self.endpoints.get(id_)
+
+    def lacks_workspaced(self, id_: str) -> bool:
+        return id_ in self.without_workspaced
 
     async def reachable(self, id_: str, *, wait: float) -> Endpoint | None:
         loop = asyncio.get_running_loop()

@@ -125,7 +125,7 @@ def test_an_address_that_another_tenant_has_a_moment_later_gets_no_request_of_th
         "workspaced admits tokens of its pod and claim alone"
     )
     assert not tokens[0].startswith(f"{pod.pod_uid}/")
-    assert get(opened.envoy, MY_PORT) == 409
+    assert get(opened.envoy, MY_PORT) == 503
     assert len(opened.mine.seen) == 2
 
 

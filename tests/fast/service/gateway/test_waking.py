@@ -232,6 +232,9 @@ def test_workspace_without_workspaced_is_explained(monkeypatch: pytest.MonkeyPat
     del gate.directory.endpoints[MINE]
 
     async def act() -> None:
+        # A pod that this replica does not know yet may have it.
+        assert denied(await gate.check(PORT, **mine)).status == 503
+        gate.directory.without_workspaced.add(MINE)
         decision = denied(await gate.check(PORT, **mine))
         assert decision.status == 409
         assert "suspend and resume" in decision.body

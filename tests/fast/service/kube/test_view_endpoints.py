@@ -65,6 +65,20 @@ def test_the_pod_of_a_claim_before_this_one_is_not_reached() -> None:
     assert view.endpoint("w-1") is None
 
 
+def test_a_ready_pod_without_workspaced_is_known() -> None:
+    view = ClusterView()
+    view.put_claim(running("w-1"))
+    without = {**pod("box-w-1", "w-1"), "spec": {"containers": [{"ports": [{"name": "http", "containerPort": 80}]}]}}
+    view.put_pod({**without, "status": {}})
+    assert not view.lacks_workspaced("w-1")
+    view.put_pod(without)
+    assert (view.lacks_workspaced("w-1"), view.lacks_workspaced("w-2")) == (True, False)
+    assert view.endpoint("w-1") is None
+    view.drop_pod((SPACE, "box-w-1"))
+    view.put_pod(pod("new", "w-1"))
+    assert not view.lacks_workspaced("w-1")
+
+
 def test_the_end_of_the_old_pod_leaves_the_new_one() -> None:
     view = ClusterView()
     view.put_claim(running("w-1"))
