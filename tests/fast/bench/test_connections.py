@@ -21,7 +21,8 @@ LOADED = f"""
 import json, sys
 before = set(sys.modules)
 {PATH}
-new = [module for name, module in sys.modules.items() if name not in before]
+# An optional import of backports.zstd finds the folder of any other backport that is installed.
+new = [module for name, module in sys.modules.items() if name not in {{*before, "backports"}}]
 print(json.dumps([file for module in new if (file := getattr(module, "__file__", None))]))
 """
 
