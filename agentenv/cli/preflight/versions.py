@@ -10,9 +10,7 @@ from agentenv.cli.preflight.check import Answer, Question
 from agentenv.config import Settings
 from agentenv.core.adoption.cluster import OUR_ADDONS
 from agentenv.core.nodes.addon_builds import addon_builds
-from agentenv.core.nodes.node_pools import NodePool, node_image
-
-PROCESSORS = {"arm64": "arm64", "amd64": "x86_64"}
+from agentenv.core.nodes.node_pools import EC2_ARCHITECTURES, NodePool, node_image
 
 
 def questions(settings: Settings) -> list[Question]:
@@ -35,7 +33,7 @@ def questions(settings: Settings) -> list[Question]:
     nitro = [pool for pool in pools if pool.node_class.wall is not None and pool.node_class.wall.word == "nitro"]
     if nitro:
         nitro_images = settings.capacity.nitro_images
-        architectures = {PROCESSORS[pool.architecture] for pool in nitro}
+        architectures = {EC2_ARCHITECTURES[pool.architecture] for pool in nitro}
         families = sorted({family for pool in nitro for family in pool.families})
         found += [
             Question(
@@ -57,7 +55,7 @@ def image_parameter(pool: NodePool, version: str, alias: str) -> str:
     if pool.node_class.wall is not None and pool.node_class.wall.word == "nitro":
         return ""
     _, _, release = alias.partition("@")
-    processor, variant = PROCESSORS[pool.architecture], "nvidia" if pool.node_class.gpu else "standard"
+    processor, variant = EC2_ARCHITECTURES[pool.architecture], "nvidia" if pool.node_class.gpu else "standard"
     name = f"amazon-eks-node-al2023-{processor}-{variant}-{version}-{release}"
     return f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{processor}/{variant}/{name}/image_id"
 

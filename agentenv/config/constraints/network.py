@@ -23,8 +23,6 @@ PLATFORM_PODS = 40
 # A shorter prefix is no longer a specific range: 0.0.0.0/1 and 128.0.0.0/1 are the whole internet.
 SHORTEST_PREFIX = 8
 
-SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
-
 USUAL_SERVICES = (IPv4Network("172.20.0.0/16"), IPv4Network("10.100.0.0/16"))
 
 _CIDR, _ZONES, _SERVICE = ("network", "cidr"), ("network", "zones"), ("cluster", "serviceCidr")
@@ -76,7 +74,9 @@ def _services_overlap(settings: Settings) -> Iterator[Finding]:
 
 def _service_range(settings: Settings) -> Iterator[Finding]:
     service = settings.cluster.service_cidr
-    if not 12 <= service.prefixlen <= 24 or not any(service.subnet_of(private) for private in SERVICE_RANGES):
+    if not 12 <= service.prefixlen <= 24 or not any(
+        service.subnet_of(private) for private in addresses.PRIVATE_NETWORKS
+    ):
         yield Finding(_SERVICE, str(service))
 
 
@@ -136,7 +136,7 @@ def _open_to_sandboxes(settings: Settings) -> Iterator[Finding]:
 
 def _public_is_private(settings: Settings) -> Iterator[Finding]:
     for index, public in enumerate(settings.cluster.public_access_cidrs):
-        if any(public.subnet_of(private) for private in (*SERVICE_RANGES, IPv4Network("100.64.0.0/10"))):
+        if any(public.subnet_of(private) for private in (*addresses.PRIVATE_NETWORKS, IPv4Network("100.64.0.0/10"))):
             yield Finding(("cluster", "publicAccessCidrs", index), str(public))
 
 

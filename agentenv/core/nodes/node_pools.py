@@ -246,6 +246,10 @@ def duration(time: timedelta) -> str:
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
 
 
+# What EC2 calls the CPU architectures of Kubernetes.
+EC2_ARCHITECTURES = {"arm64": "arm64", "amd64": "x86_64"}
+
+
 def processor(family: str) -> str:
     """Return the CPU architecture of an instance family, as in Kubernetes."""
     return "arm64" if GRAVITON.fullmatch(family.removesuffix(METAL)) else "amd64"

@@ -16,6 +16,9 @@ from ipaddress import IPv4Network
 
 from agentenv.core.values.errors import InvalidValueError
 
+# RFC 1918; EKS takes ranges of services from these alone.
+PRIVATE_NETWORKS = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+
 SMALLEST_VPC, LARGEST_VPC = 28, 16
 SMALLEST_SUBNET = 28
 LARGEST_PUBLIC = 24

@@ -13,7 +13,7 @@ from itertools import cycle
 from pathlib import Path
 
 from agentenv.config import Settings
-from agentenv.core.nodes.node_pools import processor
+from agentenv.core.nodes.node_pools import EC2_ARCHITECTURES, processor
 from agentenv.core.plan import plan
 from agentenv.core.service.image_version import OLDEST_IMAGE, ecr_image, format_version
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
@@ -35,8 +35,6 @@ TOOLS = (
     "agent-sandbox-manifests",
 )
 _ANSWER_SECONDS = 30
-# What EC2 calls the processors of Kubernetes.
-MACHINES = {"arm64": "arm64", "amd64": "x86_64"}
 # GOMEMLIMIT where `heap` is set.
 MOST_HEAP = "3GiB"
 
@@ -140,7 +138,7 @@ def existing_resources(settings: Settings, account: str) -> tuple[ExistingResour
     if transit_gateway := settings.network.transit_gateway:
         arns.append(f"{ec2}:transit-gateway/{transit_gateway}")
     # One for each architecture, as preflight demands.
-    processors = sorted({MACHINES[processor(family)] for family in settings.capacity.families})
+    processors = sorted({EC2_ARCHITECTURES[processor(family)] for family in settings.capacity.families})
     named = [
         ExistingResource(f"{ec2}:image/{image}", (architecture,))
         for image, architecture in zip(settings.capacity.nitro_images, cycle(processors), strict=False)

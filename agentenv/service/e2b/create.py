@@ -18,7 +18,7 @@ from agentenv.service.e2b.bodies import NewSandbox
 from agentenv.service.e2b.not_offered import refuse_options
 from agentenv.service.e2b.sandboxes import DEFAULT_TEMPLATE
 from agentenv.service.http.auth.callers import Caller
-from agentenv.service.http.auth.permissions import claimable
+from agentenv.service.http.auth.permissions import first_class, require_first_class
 from agentenv.service.http.create_request import create_request
 from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
@@ -50,26 +50,18 @@ def release_of(catalog: Catalog, caller: Caller, template: str, mode: Mode) -> t
     """Return the class and channel of a template; without a class of its name, `base` is the first that is allowed."""
     name, _, channel = template.partition(":")
     if template == DEFAULT_TEMPLATE and name not in catalog.classes:
-        default = default_class(catalog, caller, mode)
-        if default is None:
-            raise Problem("class-unknown", f"no class with mode {mode} is available to you", "ask the platform team")
-        return default, "stable"
+        return require_first_class(catalog, caller, mode), "stable"
     if not _TEMPLATE.fullmatch(template):
         raise Problem("class-unknown", f"there is no template {template!r}", "name a class, or class:channel")
     of_class = catalog.get(name)
     return of_class, of_class.release(channel or "stable").channel
 
 
-def default_class(catalog: Catalog, caller: Caller, mode: Mode) -> Class | None:
-    """Return the first class that a caller may use in a mode."""
-    return next((each for each in catalog.classes.values() if mode in each.modes and claimable(caller, each)), None)
-
-
 def templates_by_mode(catalog: Catalog, caller: Caller, template: str) -> Mapping[Mode, str]:
     """Return what a template in a filter names in each mode: itself, but for `base` what a creation makes of it."""
     if template != DEFAULT_TEMPLATE or template in catalog.classes:
         return dict.fromkeys(MODES, template)
-    found: dict[Mode, Class | None] = {mode: default_class(catalog, caller, mode) for mode in MODES}
+    found: dict[Mode, Class | None] = {mode: first_class(catalog, caller, mode) for mode in MODES}
     return {mode: of_class.name for mode, of_class in found.items() if of_class is not None}
 
 

@@ -71,11 +71,15 @@ async def create_request(
         grants=granted(dependencies, of_class, body, parent),
     )
     request = with_cell(dependencies, request)
-    if parent is not None:
-        known = dependencies.backend.cached(request.id)
-        if known is None or known.state in {"deleting", "deleted"}:
-            check_child_budget(parent, request.budget)
+    if parent is not None and is_new(dependencies, request):
+        check_child_budget(parent, request.budget)
     return request
+
+
+def is_new(dependencies: Dependencies, request: CreateRequest) -> bool:
+    """Return whether a request creates or restores its workspace, as far as this replica knows."""
+    known = dependencies.backend.cached(request.id)
+    return known is None or known.state in {"deleting", "deleted"}
 
 
 def with_cell(dependencies: Dependencies, request: CreateRequest) -> CreateRequest:

@@ -188,8 +188,9 @@ class ClusterView:
         claim_uid, report = labels.get(CLAIM_UID_LABEL, ""), pod_report(pod)
         before = self._reports.get(claim_uid)
         self.drop_pod(key)
-        endpoint = endpoint_of(pod) if _is_ready(pod) else None
-        if claim_uid and _is_ready(pod) and not workspaced_port(section(pod, "spec")):
+        ready = _is_ready(pod)
+        endpoint = endpoint_of(pod) if ready else None
+        if endpoint is None and ready and claim_uid and not workspaced_port(section(pod, "spec")):
             self._without_workspaced[key] = claim_uid
         if endpoint is not None and endpoint.claim_uid:
             self._endpoints[key], self._pods[endpoint.claim_uid] = endpoint, key

@@ -14,11 +14,11 @@ from pydantic import BaseModel, Field, ValidationError
 from agentenv.core.ledger.budgets import format_dollars
 from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter, Mode, Timeout, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
-from agentenv.service.catalog import Class
-from agentenv.service.http.auth.permissions import claimable, classes_for, is_allowed, require
+from agentenv.service.http.auth.permissions import classes_for, is_allowed, require, require_first_class
 from agentenv.service.http.create_request import (
     check_budget_left,
     create_request,
+    is_new,
     planned_workspace,
     restore_check,
 )
@@ -114,7 +114,11 @@ async def open_workspace(
     """Open a workspace of yours: the one of the key, resumed where it is suspended, or else a new one."""
     call = Call.of(context)
     call.require_scope("create")
-    fields = {"class": class_name or _first_class(call, mode), "mode": mode, "budget": budget}
+    fields = {
+        "class": class_name or require_first_class(call.dependencies.catalog, call.caller, mode).name,
+        "mode": mode,
+        "budget": budget,
+    }
     if mode == "user":
         fields |= {"key": key} if key else {}
     else:
@@ -160,8 +164,7 @@ async def spawn_workspace(
     request = _with_life(call, request, life, Timeout(life, "delete"))
     if above.deadline is not None and request.deadline is not None:
         request = replace(request, deadline=min(request.deadline, above.deadline))
-    known = call.dependencies.backend.cached(request.id)
-    if known is None or known.state in {"deleting", "deleted"}:
+    if is_new(call.dependencies, request):
         await _take_from_parent(call, above, request)
     return await _created(call, request)
 
@@ -238,17 +241,6 @@ def _with_life(call: Call, request: CreateRequest, life: int, timeout: Timeout) 
         raise Problem("malformed", detail, "choose a shorter `life`")
     deadline = call.dependencies.now().astimezone(UTC) + timedelta(seconds=life)
     return replace(request, deadline=deadline, timeout=timeout)
-
-
-def _first_class(call: Call, mode: Mode) -> str:
-    classes: list[Class] = [
-        each
-        for each in call.dependencies.catalog.classes.values()
-        if mode in each.modes and claimable(call.caller, each)
-    ]
-    if not classes:
-        raise Problem("class-unknown", f"no class with mode {mode} is available to you", "ask the platform team")
-    return classes[0].name
 
 
 def _body(fields: Mapping[str, object]) -> WorkspaceCreate:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
+from agentenv.core.values.addresses import PRIVATE_NETWORKS
 from agentenv.rehearsal.cloud.eks_registration import registered_plane
 from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.responses import Response
 
 # Not reachable from the internet, so that nobody could come from there. Ranges for documentation may be named.
-SERVICE_NETWORKS = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
-INNER_NETWORKS = tuple(
-    ipaddress.IPv4Network(cidr)
-    for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
+INNER_NETWORKS = (
+    *PRIVATE_NETWORKS,
+    *map(ipaddress.IPv4Network, ("100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")),
 )
 LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 # What a cluster has that moto does not keep, by EKS's names, with what EKS assumes.
@@ -94,8 +94,8 @@ def _check_service_range(context: RequestContext, text: str | None, vpc: str) ->
         raise _invalid(f"The serviceIpv4Cidr {text} is not a CIDR block.") from None
     if not 12 <= network.prefixlen <= 24:
         raise _invalid(f"The serviceIpv4Cidr {text} must be between /24 and /12.")
-    if not any(network.subnet_of(private) for private in SERVICE_NETWORKS):
-        raise _invalid(f"The serviceIpv4Cidr {text} must be within {', '.join(map(str, SERVICE_NETWORKS))}.")
+    if not any(network.subnet_of(private) for private in PRIVATE_NETWORKS):
+        raise _invalid(f"The serviceIpv4Cidr {text} must be within {', '.join(map(str, PRIVATE_NETWORKS))}.")
     if network.overlaps(ipaddress.ip_network(context.backend("ec2").get_vpc(vpc).cidr_block)):
         raise _invalid(f"The serviceIpv4Cidr {text} overlaps with the VPC {vpc}.")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pulumi.runtime.invoke import invoke_async
 
+from agentenv.core.values.addresses import PRIVATE_NETWORKS
 from agentenv.rehearsal.providers.eks.children import Child, ChildFactory
 from agentenv.rehearsal.providers.eks.service_roles import ServiceRole
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     import pulumi
 
 _SELECTORS: Final = ({"namespace": "default"}, {"namespace": "kube-system"})
-_PRIVATE: Final = tuple(ipaddress.IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 
 
 def profile(
@@ -88,7 +88,8 @@ def _is_public_route(route: Mapping[str, Any]) -> bool:
     except ValueError:
         return True
     return not any(
-        isinstance(target, ipaddress.IPv4Network) and target.subnet_of(private_range) for private_range in _PRIVATE
+        isinstance(target, ipaddress.IPv4Network) and target.subnet_of(private_range)
+        for private_range in PRIVATE_NETWORKS
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agentenv.core.workspaces.workspace import TEAM, Workspace
+from agentenv.core.workspaces.workspace import TEAM, Mode, Workspace
 from agentenv.service.catalog import Catalog, Class
 from agentenv.service.http.auth.callers import Caller, has_claim
 from agentenv.service.http.problems import Problem, not_found
@@ -86,6 +86,19 @@ def require_class_access(caller: Caller, of_class: Class) -> None:
 def classes_for(catalog: Catalog, caller: Caller) -> list[str]:
     """Return the names of the classes that a caller may have a sandbox of."""
     return [of_class.name for of_class in catalog.classes.values() if claimable(caller, of_class)]
+
+
+def first_class(catalog: Catalog, caller: Caller, mode: Mode) -> Class | None:
+    """Return the first class that a caller may have a sandbox of in a mode."""
+    return next((each for each in catalog.classes.values() if mode in each.modes and claimable(caller, each)), None)
+
+
+def require_first_class(catalog: Catalog, caller: Caller, mode: Mode) -> Class:
+    """Return the first class that a caller may have a sandbox of in a mode; raise a `Problem` without one."""
+    found = first_class(catalog, caller, mode)
+    if found is None:
+        raise Problem("class-unknown", f"no class with mode {mode} is available to you", "ask the platform team")
+    return found
 
 
 def claimable(caller: Caller, of_class: Class) -> bool:

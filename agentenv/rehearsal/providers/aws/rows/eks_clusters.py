@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from agentenv.core.values.addresses import PRIVATE_NETWORKS
 from agentenv.rehearsal.providers.aws import api_calls, name_mapping
 from agentenv.rehearsal.providers.aws.row import (
     AutoName,
@@ -52,16 +53,13 @@ def joined_id(separator: str, *names: str) -> Callable[[Operation, Mapping[str, 
     return lambda op, _: separator.join(str(op.inputs[name]) for name in names)
 
 
-PRIVATE: Final = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
-
-
 def _service_range_problem(value: Any) -> str | None:
     if problem := cidr(12, 24).validate(value):
         return problem
     network: Any = ipaddress.ip_network(value)
-    if any(network.subnet_of(private) for private in PRIVATE):
+    if any(network.subnet_of(private) for private in PRIVATE_NETWORKS):
         return None
-    return f"{value!r} is not in {', '.join(map(str, PRIVATE))}"
+    return f"{value!r} is not in {', '.join(map(str, PRIVATE_NETWORKS))}"
 
 
 SERVICE_CIDR: Final = ValueKind(_service_range_problem, CIDR.equal)
