@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from agentenv.cli.preflight.checks import preflight
 from agentenv.cli.preflight.session import EXPIRATION
 from agentenv.cli.stack_files import settings_of_file, stack_name
 from agentenv.config import Settings
+from agentenv.rehearsal.cloud.server import Cloud
 from agentenv.rehearsal.stage.cluster import ClusterOptions, existing_resources
 from agentenv.rehearsal.stage.credentials import client
 
@@ -30,6 +32,13 @@ CORES = {
     f"quota: {'Spot' if capacity == 'spot' else 'on-demand'} cores, {group}": quota
     for (group, capacity), quota in quotas.CORES.items()
 } | {"quota: cores on Fargate": quotas.FARGATE_CORES}
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[str]:
+    """Return the endpoint of accounts in which no other test has created anything."""
+    with Cloud.start() as started:
+        yield started.url
 
 
 def settings_of(path: Path) -> Settings:
