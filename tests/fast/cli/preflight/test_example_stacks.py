@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +18,6 @@ from agentenv.cli.preflight.checks import preflight
 from agentenv.cli.preflight.session import EXPIRATION
 from agentenv.cli.stack_files import settings_of_file, stack_name
 from agentenv.config import Settings
-from agentenv.rehearsal.cloud.server import Cloud
 from agentenv.rehearsal.stage.cluster import ClusterOptions, existing_resources
 from agentenv.rehearsal.stage.credentials import client
 
@@ -36,9 +37,12 @@ CORES = {
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[str]:
-    """Return the endpoint of accounts in which no other test has created anything."""
-    with Cloud.start() as started:
-        yield started.url
+    """Return the endpoint of a simulated AWS in which no other test creates anything: a process has one state."""
+    command = [sys.executable, "-m", "agentenv.rehearsal.cloud"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        yield running.stdout.readline().strip()
+        running.terminate()
 
 
 def settings_of(path: Path) -> Settings:
