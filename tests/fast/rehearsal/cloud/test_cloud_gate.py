@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 import urllib.request
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentenv.rehearsal.cloud import cbor
-from agentenv.rehearsal.cloud.http import LARGEST_BODY
+from agentenv.rehearsal.cloud.http import LARGEST_BODY, Connection
 from agentenv.rehearsal.cloud.requests import service_model
 from agentenv.rehearsal.cloud.rows import ROWS
 from agentenv.rehearsal.cloud.server import Cloud
@@ -200,6 +201,16 @@ def test_connection_is_reused_for_many_calls(raw: Raw) -> None:
         assert raw("GET", "/_cloud/health")[0] == 200
     assert raw("HEAD", "/no-such-bucket", b"", "s3")[0] == 404
     assert raw("GET", "/_cloud/health")[2] == b'{"status": "ok"}\n'
+
+
+def test_an_idle_connection_is_closed_and_logs_nothing(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Connection, "timeout", 0.05)
+    host, _, port = cloud.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as idle:
+        assert idle.recv(1) == b""
+    assert caplog.records == []
 
 
 def test_endpoint_is_a_proxy_to_itself(raw: Raw, aws_client: ClientFactory) -> None:
