@@ -14,10 +14,11 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 _QUIET = ("--non-interactive", "--color", "never")
 _UNCHANGED = frozenset({"same", "read", "refresh"})
@@ -139,33 +140,38 @@ class Engine:
         arguments = [str(self.pulumi), verb, "--stack", self.stack, *_QUIET, "--event-log", str(events), *options]
         began = time.monotonic()
         with output.open("wb") as sink:
-            process = subprocess.Popen(
-                arguments,
-                cwd=self.project,
-                env={**self.environment, "PULUMI_DEBUG_COMMANDS": "true"},
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-            )
-            code = self._watch(process, verb, events)
+            code = self._run(arguments, sink, verb, events)
         outcome = _outcome(verb, code, time.monotonic() - began, _read(events), output.read_text(errors="replace"))
         if check and code:
             raise EngineError(verb, code, "\n".join(outcome.diagnostics) or _last_lines(outcome.output))
         return outcome
 
-    def _watch(self, process: subprocess.Popen[bytes], verb: str, events: Path) -> int:
+    def _run(self, arguments: Sequence[str], sink: IO[bytes], verb: str, events: Path) -> int:
         finished = threading.Event()
         follower = threading.Thread(target=self._follow, args=(verb, events, finished), daemon=True)
-        follower.start()
+        process: subprocess.Popen[bytes] | None = None
         try:
+            # An interruption of the start itself would leave an engine that nobody waits for, with the stack's lock
+            with delayed_interruptions():
+                process = subprocess.Popen(
+                    arguments,
+                    cwd=self.project,
+                    env={**self.environment, "PULUMI_DEBUG_COMMANDS": "true"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                )
+                follower.start()
             return self._wait(process, verb)
         except KeyboardInterrupt:
             # The engine received it too and now cancels: a second signal would make it abandon its state
-            process.wait()
+            if process is not None:
+                process.wait()
             raise
         finally:
             finished.set()
-            follower.join()
+            if follower.ident is not None:
+                follower.join()
 
     def _wait(self, process: subprocess.Popen[bytes], verb: str) -> int:
         interrupted = False
@@ -197,6 +203,26 @@ class Engine:
                         break
                     position += len(line)
                     self.on_step(verb, json.loads(line))
+
+
+@contextmanager
+def delayed_interruptions() -> Iterator[None]:
+    """Handle SIGINT and SIGTERM that arrive in the block at its end; signals are handled in the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    before = {
+        number: signal.signal(number, lambda received, _: arrived.append(received))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in dict.fromkeys(arrived):
+            signal.raise_signal(number)
 
 
 def _read(events: Path) -> list[Event]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +106,26 @@ def test_an_engine_on_a_full_disk_is_ended_with_an_error(tmp_path: Path, monkeyp
     monkeypatch.setattr(shutil, "disk_usage", lambda _: nothing_free)
     with pytest.raises(EngineError, match=f"the disk is full: no space left in {runner.logs}"):
         runner.up()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_engine_that_is_interrupted_while_it_starts_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            engine(tmp_path, []).up()
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    assert started[0].returncode == 0
