@@ -3,8 +3,8 @@
 Missing tools of the engine and live tests are built first. The live tests mostly wait, so they run in parallel with the
 others; with CI set they run after them, because stable times matter more. The checks need one core, and run in parallel
 with the fast tests. Each skipped test is listed with its reason. With CI set it fails the gate, unless --without names
-the variable that it needs. A few failures among the live tests are run again by themselves; what passes then is listed
-as unsteady, with the output of its failure. The type checker is not run again for unchanged sources unless CI is set.
+the variable that it needs. A few failing tests are run again by themselves; what passes then is listed as unsteady,
+with the output of its failure. The type checker is not run again for unchanged sources unless CI is set.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ CHECKS = (
 # Data that tests may need and the repository does not have: schemas and recorded calls of the official providers
 OPTIONAL = ("AGENTENV_FACTS",)
 # The groups of a lane run in sequence; the lanes run in parallel.
-LANES = ((Group("fast", 2), Group("engine", 2, 2)), (Group("live", 3, 3),))
+LANES = ((Group("fast", 2, 2), Group("engine", 2, 2)), (Group("live", 3, 3),))
 # Without the variable's removal, every worker and plugin would compile the sources again.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
