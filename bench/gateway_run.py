@@ -234,14 +234,14 @@ async def _websockets(bench: Bench, before: Figures) -> dict[str, Any]:
         if not first:
             raise AssertionError("the WebSockets were not opened")
         result = json.loads(first)
-        memory = _memory_mb(bench.envoy)
+        memory = _memory(bench.envoy)
         rate = await _load("rate", targets[:1], rate=RATE, seconds=SECONDS, connections=CONNECTIONS)
     finally:
         _present(process.stdin).close()
         await process.wait()
     beside = _latency(rate)
     slower = {key: round(beside[key] / before[key], 2) for key in beside}
-    return {"websockets": result["opened"], "memory_mb": memory, "beside_websockets": slower}
+    return {"websockets": result["opened"], **memory, "beside_websockets": slower}
 
 
 async def _execs(bench: Bench) -> float:
@@ -355,7 +355,12 @@ def _latency(result: dict[str, Any]) -> Figures:
     return {"p50_ms": round(statistics.median(result["ms"]), 2), "p99_ms": round(percentile(result["ms"], 99), 2)}
 
 
-def _memory_mb(pid: int) -> float:
+def _memory(pid: int) -> Figures:
+    """Return the memory of a process, and that without the pages of files, which the kernel can take back."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
-    return round(kib * 1024 / 1e6, 1)
+    mb = {
+        key: int(value.split()[0]) * 1024 / 1e6
+        for key, value in (row.split(":", 1) for row in status.splitlines())
+        if key in {"VmRSS", "RssFile"}
+    }
+    return {"memory_mb": round(mb["VmRSS"], 1), "own_memory_mb": round(mb["VmRSS"] - mb["RssFile"], 1)}
