@@ -44,6 +44,15 @@ class LocatedWarning:
     text: str
 
 
+@dataclass(frozen=True)
+class StackFile:
+    """A stack file that was read."""
+
+    document: Document
+    settings: Settings | None  # None where this version cannot read them
+    mistakes: list[LocatedMistake]
+
+
 def all_stack_files(root: Path) -> list[Path]:
     """Return every stack file of the project."""
     found = sorted(path for path in (root / FOLDER).glob("Pulumi.*") if STACK_FILE.fullmatch(path.name))
@@ -84,12 +93,13 @@ def selected_files(stack: str | None, file: Path | None) -> list[tuple[Path, str
 def selected_settings(stack: str | None, file: Path | None) -> Settings:
     """Return the settings of the file that --stack or --file select. A file with mistakes is a `CommandError`."""
     ((path, name),) = selected_files(stack, file)
-    settings = settings_of_file(path, name)
-    if settings is not None:
-        return settings
-    if mistakes := mistakes_in(path, name):
+    read = read_stack_file(path, name)
+    if read.settings is not None:
+        return read.settings
+    if read.mistakes:
         option = f"--file {file}" if file else f"--stack {stack}"
-        raise CommandError(f"{display_path(path)} has {len(mistakes)} mistakes; `agentenv check {option}` lists them")
+        count = len(read.mistakes)
+        raise CommandError(f"{display_path(path)} has {count} mistakes; `agentenv check {option}` lists them")
     raise CommandError(f"{display_path(path)} takes its region from an ESC environment; set aws:region in the file")
 
 
@@ -98,54 +108,49 @@ def display_path(path: Path) -> str:
     return os.path.relpath(path) if path.resolve().is_relative_to(Path.cwd().resolve()) else str(path)
 
 
-def mistakes_in(path: Path, stack: str) -> list[LocatedMistake]:
-    """Return every mistake in a stack file, in the order of its lines."""
+def read_stack_file(path: Path, stack: str) -> StackFile:
+    """Read a stack file, with every mistake in it in the order of its lines."""
     document = read_document(path)
     found = [
         LocatedMistake(mistake.line, _settings_path(mistake.place), mistake.found, mistake.allowed, mistake.hint)
         for mistake in document.mistakes
     ]
+    settings: Settings | None = None
     # Where the text could not be parsed to its end, the settings after that point are unknown.
     if document.value is not None and not any(mistake.place == () for mistake in document.mistakes):
         reported = {mistake.path for mistake in found}
-        found += [mistake for mistake in _setting_mistakes(document, stack) if mistake.path not in reported]
-    return sorted(found, key=lambda mistake: mistake.line)
+        settings, mistakes = _read_settings(document, stack)
+        found += [mistake for mistake in mistakes if mistake.path not in reported]
+    if document.mistakes:
+        settings = None
+    return StackFile(document, settings, sorted(found, key=lambda mistake: mistake.line))
 
 
 def settings_of_file(path: Path, stack: str) -> Settings | None:
     """Return the settings in a stack file, None where this version cannot read them."""
-    from agentenv.config import Mistakes, read
-
-    document = read_document(path)
-    if document.mistakes or not isinstance(document.value, dict):
-        return None
-    try:
-        return read(document.value.get("config") or {}, stack)
-    except Mistakes:
-        return None
+    return read_stack_file(path, stack).settings
 
 
-def warnings_in(path: Path, stack: str, today: date) -> list[LocatedWarning]:
-    """Return what a stack file without mistakes should change soon."""
+def warnings_in(file: StackFile, today: date) -> list[LocatedWarning]:
+    """Return what a stack file should change soon."""
     from agentenv.core.nodes.kubernetes_support import upgrade_warning
 
-    settings = settings_of_file(path, stack)
-    if settings is None or not (text := upgrade_warning(settings.cluster, today)):
+    if file.settings is None or not (text := upgrade_warning(file.settings.cluster, today)):
         return []
-    document = read_document(path)
-    keys: list[str] = list(document.value["config"])
+    keys: list[str] = list(file.document.value["config"])
     key = next((key for key in keys if key.rpartition(":")[2] == "cluster"), "")
-    line = document.line(("config", key, "version") if key else ("config",))
+    line = file.document.line(("config", key, "version") if key else ("config",))
     return [LocatedWarning(line, "agent-environment:cluster.version", text)]
 
 
-def _setting_mistakes(document: Document, stack: str) -> list[LocatedMistake]:
+def _read_settings(document: Document, stack: str) -> tuple[Settings | None, list[LocatedMistake]]:
+    """Return the settings of a document, None if they cannot be read, and the mistakes in them."""
     from agentenv.config import Mistakes, read
     from agentenv.config.mistakes import nearest, shown
 
     value = document.value
     if not isinstance(value, dict):
-        return [LocatedMistake(1, "stack file", shown(value), "a mapping with the key config", "")]
+        return None, [LocatedMistake(1, "stack file", shown(value), "a mapping with the key config", "")]
     found: list[LocatedMistake] = []
     for key in value:
         if key not in TOP_LEVEL:
@@ -156,7 +161,7 @@ def _setting_mistakes(document: Document, stack: str) -> list[LocatedMistake]:
             found.append(LocatedMistake(line, str(key), f"the key {shown(key)}", ", ".join(TOP_LEVEL), hint))
     config: Any = value.get("config")
     try:
-        read({} if config is None else config, stack)
+        return read({} if config is None else config, stack), found
     except Mistakes as mistakes:
         # An ESC environment may contain the region. It is not read here, because that takes Pulumi Cloud.
         from_environment = ("region",) if value.get("environment") else None
@@ -165,7 +170,7 @@ def _setting_mistakes(document: Document, stack: str) -> list[LocatedMistake]:
             for mistake in mistakes.mistakes
             if not (mistake.place == from_environment and mistake.found == "nothing")
         ]
-    return found
+    return None, found
 
 
 def _located(document: Document, config: object, mistake: Mistake) -> LocatedMistake:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from agentenv.cli.main import FAILED, OK
-from agentenv.cli.stack_files import display_path, mistakes_in, selected_files, warnings_in
+from agentenv.cli.stack_files import display_path, read_stack_file, selected_files, warnings_in
 
 if TYPE_CHECKING:
     import argparse
@@ -37,8 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the files and print their mistakes; the exit code is 1 if there are any."""
     files = selected_files(args.stack, args.file)
-    mistakes = {path: mistakes_in(path, stack) for path, stack in files}
-    warnings = {path: warnings_in(path, stack, today()) for path, stack in files}
+    read = {path: read_stack_file(path, stack) for path, stack in files}
+    mistakes = {path: file.mistakes for path, file in read.items()}
+    warnings = {path: warnings_in(file, today()) for path, file in read.items()}
     if args.json:
         document = {"errors": as_json(mistakes), "warnings": warnings_as_json(warnings)}
         sys.stdout.write(json.dumps(document) + "\n")

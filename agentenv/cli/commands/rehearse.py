@@ -148,9 +148,9 @@ def check_official_plugins() -> None:
 def check_stack_file(file: Path, stack: str) -> None:
     """Raise a `CommandError` with every mistake of a stack file, before anything is started."""
     from agentenv.cli.commands.check import as_text, text_width
-    from agentenv.cli.stack_files import mistakes_in
+    from agentenv.cli.stack_files import read_stack_file
 
-    if mistakes := mistakes_in(file, stack):
+    if mistakes := read_stack_file(file, stack).mistakes:
         text = as_text({file: mistakes}, {}, width=text_width(sys.stderr), colour=False)
         raise CommandError(f"the stack file has mistakes\n\n{text}")
 

@@ -24,7 +24,7 @@ from agentenv.cli.review.offline import NOTHING, DesiredState
 from agentenv.cli.review.preview import Call, Preview, PreviewFailed
 from agentenv.cli.review.quotas import quota_needs
 from agentenv.cli.review.reach_changes import capability_changes
-from agentenv.cli.stack_files import FOLDER, mistakes_in, stack_file
+from agentenv.cli.stack_files import FOLDER, read_stack_file, stack_file
 from agentenv.cli.stack_yaml import read_document
 from agentenv.config import Settings
 from agentenv.policies.packs.configuration import read as read_configuration
@@ -75,7 +75,7 @@ def _create_report(request: ReviewRequest, report: Report, today: date, progress
         allowances = read_allowances(request.root, today)
     except CommandError as error:  # an invalid file allows nothing, and the rest of the review is still useful
         report.refused += str(error).splitlines()
-    if mistakes := mistakes_in(stack_file(request.root, request.stack), request.stack):
+    if mistakes := read_stack_file(stack_file(request.root, request.stack), request.stack).mistakes:
         report.failure = "\n".join(_mistake(request, mistake) for mistake in mistakes)
         return
     graphs = _preview_offline(request, report, progress) if request.offline else _preview_stack(request, report)

@@ -13,7 +13,7 @@ import pytest
 
 from agentenv.cli import main as cli
 from agentenv.cli.commands import check as command
-from agentenv.cli.stack_files import mistakes_in
+from agentenv.cli.stack_files import read_stack_file
 from agentenv.config.sections.cluster import Cluster
 from agentenv.core.nodes.kubernetes_support import upgrade_warning
 from agentenv.core.pinned_versions import releases
@@ -93,7 +93,7 @@ def test_simulated_eks_ends_support_on_the_same_days() -> None:
 
 
 def test_every_mistake_has_its_line(tmp_path: Path) -> None:
-    assert [(mistake.line, mistake.path) for mistake in mistakes_in(write_file(tmp_path), "dev")] == [
+    assert [(mistake.line, mistake.path) for mistake in read_stack_file(write_file(tmp_path), "dev").mistakes] == [
         (2, "aws:region"),
         (6, "agent-environment:network"),
         (9, "agent-environment:sandboxClasses[0].image"),
