@@ -40,7 +40,7 @@ def login_file() -> Path:
 def saved_login() -> Login | None:
     """Return the login of this user, None without one."""
     try:
-        document: dict[str, Any] = json.loads(login_file().read_text(encoding="utf-8"))
+        document = _document()
         if document.pop(_IN_KEY_RING, False):
             secrets = key_ring.read(document["service"])
             if secrets is None:
@@ -56,9 +56,8 @@ def saved_login() -> Login | None:
 def save_login(login: Login) -> None:
     """Write the login: its secrets into the key ring, or else into the file."""
     document: dict[str, Any] = asdict(login)
-    former = _document()
-    if former.get(_IN_KEY_RING) and former.get("service") != login.service:
-        key_ring.delete(str(former.get("service")))
+    if (former := _service_in_key_ring()) not in {None, login.service}:
+        key_ring.delete(str(former))
     if key_ring.store(login.service, {name: document[name] for name in _SECRETS}):
         document = {name: value for name, value in document.items() if name not in _SECRETS} | {_IN_KEY_RING: True}
     write_private(login_file(), json.dumps(document, indent=2) + "\n")
@@ -68,20 +67,26 @@ def delete_login() -> bool:
     """Delete the login; return whether there was one."""
     if not login_file().exists():
         return False
-    former = _document()
-    if former.get(_IN_KEY_RING):
-        key_ring.delete(str(former.get("service")))
+    if former := _service_in_key_ring():
+        key_ring.delete(former)
     login_file().unlink()
     return True
 
 
 def _document() -> dict[str, Any]:
-    """Return what the file has; nothing where it cannot be read."""
+    document: Any = json.loads(login_file().read_text(encoding="utf-8"))
+    if not isinstance(document, dict):
+        raise TypeError("it is no JSON object")
+    return document  # pyright: ignore[reportUnknownVariableType] - ours
+
+
+def _service_in_key_ring() -> str | None:
+    """Return the service of a login whose secrets are in the key ring; None where the file cannot be read."""
     try:
-        document: Any = json.loads(login_file().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}  # pyright: ignore[reportUnknownVariableType] - ours
+        document = _document()
+    except (OSError, ValueError, TypeError):
+        return None
+    return str(document.get("service")) if document.get(_IN_KEY_RING) else None
 
 
 def write_private(path: Path, text: str) -> None:
