@@ -6,30 +6,25 @@ seconds are in the audit log alone if the replica is killed.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
-from agentenv.service.aws.remote import Remote
 from agentenv.service.gateway.access_table import AccessStore
+from agentenv.service.gateway.entry_writer import EntryWriter
 from agentenv.service.gateway.rights import Visitor
 from agentenv.service.telemetry.logs import audit
 
-_LOG = logging.getLogger(__name__)
 WRITE_SECONDS = 5.0
 AGAIN_SECONDS = 3600.0
 MOST_WAITING, MOST_REMEMBERED = 10_000, 50_000
 
 
-class AuditTrail:
+class AuditTrail(EntryWriter):
     """The entries of one replica."""
 
     def __init__(
@@ -39,9 +34,8 @@ class AuditTrail:
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._retention, self._now, self._monotonic = store, retention, now, monotonic
-        self._calls = Remote("the audit trail")
-        self._waiting: list[Mapping[str, Any]] = []
+        super().__init__("the audit trail", store, WRITE_SECONDS, MOST_WAITING)
+        self._retention, self._now, self._monotonic = retention, now, monotonic
         self._recent: OrderedDict[tuple[str, str, str], float] = OrderedDict()
 
     def note(self, workspace: Workspace, visitor: Visitor, opened: str, source: str) -> None:
@@ -65,25 +59,7 @@ class AuditTrail:
             "expires": int((now + self._retention).timestamp()),
         }
         audit("workspace entered", **{name: value for name, value in entry.items() if name not in {"at", "expires"}})
-        if len(self._waiting) < MOST_WAITING:
-            self._waiting.append(entry)
-
-    async def run(self) -> None:
-        """Write every few seconds until cancelled."""
-        while True:
-            await asyncio.sleep(WRITE_SECONDS)
-            await self.write()
-
-    async def write(self) -> None:
-        """Write what was noted; what cannot be written is tried again."""
-        entries, self._waiting = self._waiting, []
-        if not entries:
-            return
-        try:
-            await self._calls.run(self._store.add_entries, entries)
-        except (AwsUnavailableError, AwsRefusedError) as failure:
-            _LOG.warning("the audit trail cannot be written", extra={"facts": {"why": str(failure)}})
-            self._waiting = [*entries, *self._waiting][:MOST_WAITING]
+        self.add(entry)
 
 
 def destination_name(path: str, port: int, *, api: bool) -> str:

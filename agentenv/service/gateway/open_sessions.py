@@ -5,23 +5,19 @@ A replica reads them all at its start, and then what was added.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from agentenv.core.values.object_fields import section, text
 from agentenv.core.values.timestamps import format_timestamp
-from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
-from agentenv.service.aws.remote import Remote
 from agentenv.service.gateway.access_table import AccessStore
 from agentenv.service.gateway.admissions import Admission
+from agentenv.service.gateway.entry_writer import EntryWriter
 from agentenv.service.gateway.rights import Visitor
 from agentenv.service.gateway.visitors import document_of
 from agentenv.service.workspaces.backend_protocol import Endpoint
 
-_LOG = logging.getLogger(__name__)
 # In place of a workspace: no id of one begins like this.
 OPEN = "open sessions"
 KEEP_DAYS = 7
@@ -31,12 +27,12 @@ MOST_WAITING = 50_000
 OVERLAP = timedelta(seconds=60)
 
 
-class OpenSessions:
+class OpenSessions(EntryWriter):
     """Writes the sessions that a replica admits, and reads those of all."""
 
     def __init__(self, store: AccessStore, now: Callable[[], datetime]) -> None:
-        self._store, self._now, self._calls = store, now, Remote("the table of open sessions")
-        self._waiting: list[Mapping[str, Any]] = []
+        super().__init__("the table of open sessions", store, WRITE_SECONDS, MOST_WAITING)
+        self._now = now
         self._read_until: datetime | None = None
 
     def note(self, admission: Admission) -> None:
@@ -55,25 +51,7 @@ class OpenSessions:
             "visitor": document_of(admission.visitor),
             "expires": int((now + timedelta(days=KEEP_DAYS)).timestamp()),
         }
-        if len(self._waiting) < MOST_WAITING:
-            self._waiting.append(entry)
-
-    async def run(self) -> None:
-        """Write every two seconds until cancelled."""
-        while True:
-            await asyncio.sleep(WRITE_SECONDS)
-            await self.write()
-
-    async def write(self) -> None:
-        """Write what was noted; what cannot be written is tried again."""
-        entries, self._waiting = self._waiting, []
-        if not entries:
-            return
-        try:
-            await self._calls.run(self._store.add_entries, entries)
-        except (AwsUnavailableError, AwsRefusedError) as failure:
-            _LOG.warning("open sessions cannot be written", extra={"facts": {"why": str(failure)}})
-            self._waiting = [*entries, *self._waiting][:MOST_WAITING]
+        self.add(entry)
 
     async def read(self, restored: Callable[[Mapping[str, Any]], Visitor | None]) -> list[Admission]:
         """Return the sessions that were added since the last call, at first those of the last days.
