@@ -156,31 +156,22 @@ RECIPES: tuple[Recipe, ...] = (
         room_mb=50,
         go_room_mb=300,
     ),
-    # gVisor's network stack, of the same version as the runtime.
-    Program(
-        name="podnetwork",
-        group="podnetwork",
-        version="v0.1.0",
-        package=".",
-        stamp="main.version",
-        sources=HERE / "podnetwork",
-        version_arguments=("--version",),
-        minutes=0.3,
-        room_mb=30,
-        go_room_mb=300,
-    ),
-    # Only asked for where homes are to have the latency of a network.
-    Program(
-        name="latencyfs",
-        group="latencyfs",
-        version="v0.1.0",
-        package=".",
-        stamp="main.version",
-        sources=HERE / "latencyfs",
-        version_arguments=("--version",),
-        minutes=0.1,
-        room_mb=20,
-        go_room_mb=100,
+    # gVisor's network stack, of the same version as the runtime; and latencyfs, which is only asked for where homes are
+    # to have the latency of a network.
+    *(
+        Program(
+            name=name,
+            group=name,
+            version="v0.1.0",
+            package=".",
+            stamp="main.version",
+            sources=HERE / name,
+            version_arguments=("--version",),
+            minutes=minutes,
+            room_mb=room_mb,
+            go_room_mb=go_room_mb,
+        )
+        for name, minutes, room_mb, go_room_mb in (("podnetwork", 0.3, 30, 300), ("latencyfs", 0.1, 20, 100))
     ),
     Program(
         name="kwok",
