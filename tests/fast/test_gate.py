@@ -11,6 +11,7 @@ import pytest
 
 from agentenv.rehearsal import tools
 from tests import gate
+from tests.live.conftest import LONG
 
 
 def group(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, repeats: int = 0) -> gate.Result:
@@ -169,3 +170,7 @@ def test_a_tool_that_cannot_be_built_ends_the_gate_before_its_tests(
     output = capsys.readouterr().out
     assert "there is no Go compiler" in output
     assert "failed: tools" in output
+
+
+def test_files_that_the_live_tests_begin_with_exist() -> None:
+    assert [name for name in LONG if not (gate.ROOT / "tests" / "live" / name).is_file()] == []

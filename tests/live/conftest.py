@@ -26,8 +26,35 @@ from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
 from agentenv.rehearsal.tools.toolbox import Toolbox
 
+# Files that take minutes, the longest first: begun last, one of them would keep a single worker busy.
+LONG = (
+    "examples/test_examples.py",
+    "cli/test_rehearse.py",
+    "service/test_other_callers_live.py",
+    "cli/test_prove.py",
+    "guardrails/test_attempts.py",
+    "stack/test_environment_lifecycle.py",
+    "controlplane/sandboxes/test_pods_run.py",
+    "controlplane/sandboxes/test_tools.py",
+    "service/test_lifecycle_faults.py",
+    "service/test_lifecycle_killed.py",
+    "console/test_console.py",
+    "dev/test_quickstarts.py",
+)
 CLUSTER = "stage"
 REGION = "us-east-1"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the files to the workers in the order of their tests: xdist would begin with the most tests."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long."""
+    folder = Path(__file__).parent
+    order = {folder / name: position for position, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 @dataclass
