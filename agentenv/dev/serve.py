@@ -155,9 +155,13 @@ async def serve(settings: Settings, state: State, on: Machine, port: int, ready:
                     host=HOST,
                     authorizer_port=ports["authorizer"],
                 )
-                aliases = gateway.SANDBOX_ALIASES
                 entrance = running_gateway(
-                    configuration, dependencies, local.signer, local.secrets, sandbox_aliases=aliases
+                    configuration,
+                    dependencies,
+                    local.signer,
+                    local.secrets,
+                    sandbox_aliases=gateway.SANDBOX_ALIASES,
+                    signers=local.backend.existing_workspaces,
                 )
                 async with entrance:
                     yield

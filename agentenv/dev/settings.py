@@ -12,23 +12,24 @@ if TYPE_CHECKING:
 ENVIRONMENT = "dev"
 # Sandboxes have this machine's programs, so no image is fetched from anywhere.
 _IMAGE = "registry.example.com/{}@sha256:" + "0" * 64
+_CLASS: dict[str, Any] = {
+    "image": _IMAGE.format("sandbox"),
+    "resources": {"cpu": "250m", "memory": "1Gi", "burst": {"cpu": "2", "memory": "4Gi"}},
+    "sizes": {
+        "medium": {"cpu": "500m", "memory": "2Gi", "burst": {"cpu": "4", "memory": "8Gi"}},
+        "large": {"cpu": "1", "memory": "4Gi", "burst": {"cpu": "8", "memory": "16Gi"}},
+    },
+    "capabilities": [],
+    "suspendAfter": "20m",
+}
 _CONFIG: dict[str, Any] = {
     "aws:region": "us-east-1",
     # There is no cluster; a documentation range (RFC 5737) satisfies the constraints of one.
     "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
     "agent-environment:sandboxClasses": [
-        {
-            "name": "standard",
-            "image": _IMAGE.format("sandbox"),
-            "resources": {"cpu": "250m", "memory": "1Gi", "burst": {"cpu": "2", "memory": "4Gi"}},
-            "sizes": {
-                "medium": {"cpu": "500m", "memory": "2Gi", "burst": {"cpu": "4", "memory": "8Gi"}},
-                "large": {"cpu": "1", "memory": "4Gi", "burst": {"cpu": "8", "memory": "16Gi"}},
-            },
-            "capabilities": [],
-            "storage": {"size": "5Gi"},
-            "suspendAfter": "20m",
-        }
+        {"name": "standard", **_CLASS, "storage": {"size": "5Gi"}},
+        # The template of the `e2b` clients that name none, with the home that programs written for them expect.
+        {"name": "base", **_CLASS, "storage": {"size": "5Gi", "mountPath": "/home/user"}},
     ],
     "agent-environment:service": {
         "image": _IMAGE.format("workspace-service"),
@@ -38,5 +39,5 @@ _CONFIG: dict[str, Any] = {
 
 
 def default_settings() -> Settings:
-    """Return the settings of an environment with one class, `standard`."""
+    """Return the settings of an environment with the classes `standard` and `base`."""
     return read(_CONFIG, ENVIRONMENT)

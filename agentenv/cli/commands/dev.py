@@ -26,7 +26,9 @@ PORT = 8420
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--file", type=Path, metavar="F", help="a stack file with the classes (default: `standard`)")
+    parser.add_argument(
+        "--file", type=Path, metavar="F", help="a stack file with the classes (default: `standard` and `base`)"
+    )
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help="the port on 127.0.0.1; 0 takes any")
     parser.add_argument("--state", type=Path, metavar="DIR", help="the folder of records, homes and the API key")
     parser.add_argument("--gvisor", action="store_true", help="build gVisor if this machine does not have it")

@@ -51,8 +51,9 @@ def release_of(catalog: Catalog, caller: Caller, template: str, mode: Mode) -> t
     name, _, channel = template.partition(":")
     if template == DEFAULT_TEMPLATE and name not in catalog.classes:
         return require_first_class(catalog, caller, mode), "stable"
-    if not _TEMPLATE.fullmatch(template):
-        raise Problem("class-unknown", f"there is no template {template!r}", "name a class, or class:channel")
+    if not _TEMPLATE.fullmatch(template) or name not in catalog.classes:
+        way_out = "name a class, or class:channel; GET /e2b/templates lists them"
+        raise Problem("class-unknown", f"there is no template {template!r}", way_out)
     of_class = catalog.get(name)
     return of_class, of_class.release(channel or "stable").channel
 

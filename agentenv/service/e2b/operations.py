@@ -22,7 +22,7 @@ from agentenv.service.gateway.rights import may_use
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import Action, require
 from agentenv.service.http.create_request import check_budget_left, restore_check
-from agentenv.service.http.dependencies import Dependencies
+from agentenv.service.http.dependencies import Dependencies, GatewayAddresses
 from agentenv.service.http.problems import Problem
 
 # The clients wait for 60 s; the gateway holds requests to a sandbox that is still starting.
@@ -138,7 +138,8 @@ def connection(dependencies: Dependencies, caller: Caller, workspace: Workspace)
 
 def tokens(dependencies: Dependencies, caller: Caller, workspace: Workspace) -> Document:
     """Return the domain of a sandbox, and the tokens that admit to it where the caller may run programs in it."""
-    document: Document = {"domain": dependencies.catalog.settings.service.domain_of_workspaces}
+    addresses = dependencies.gateway or GatewayAddresses.of(dependencies.catalog.settings.service)
+    document: Document = {"domain": addresses.domain if addresses is not None else None}
     if dependencies.access is not None and may_use(caller, workspace):
         document["envdAccessToken"] = dependencies.access.token(workspace, caller.owner, "api")
         document["trafficAccessToken"] = dependencies.access.token(workspace, caller.owner, "traffic")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, Protocol
@@ -49,6 +49,7 @@ from agentenv.service.gateway.visitors import (
     Visitors,
     fresh_mark,
     is_current,
+    is_signed,
     with_break_glass,
 )
 from agentenv.service.gateway.waking import HOLD_SECONDS, Waker
@@ -145,6 +146,7 @@ class Authorizer:
         freed_at: Callable[[str], datetime | None] | None = None,
         own_path: OwnPath | None = None,
         needs_approval: Callable[[str], bool] = lambda _: False,
+        signers: Callable[[], Iterable[Workspace]] | None = None,
         requests: RateLimiter | None = None,
         wakes: RateLimiter | None = None,
     ) -> None:
@@ -153,14 +155,15 @@ class Authorizer:
         `sharing_of` returns how a class lets ports be shared, `resolve_alias` the id and the default port of an alias,
         `break_glass` whether an operator may enter a workspace now, `freed_at` when an alias was freed of which
         browsers may hold data. `own_path` answers the gateway's own paths, `needs_approval` returns
-        whether the tools of a class wait for approvals.
+        whether the tools of a class wait for approvals. `signers` returns the workspaces of one machine: a signed link
+        there does not name its own.
         """
         self._directory, self._domains, self._visitors = directory, domains, visitors
         self._admissions, self._waker, self._now = admissions, waker, now
         admissions.is_admitted, admissions.is_gone = self.is_admitted, self.is_gone
         self._sharing_of, self._resolve_alias, self._break_glass = sharing_of, resolve_alias, break_glass
         self._note_use, self._note_entry, self._own_path = note_use, note_entry, own_path
-        self._freed_at, self._needs_approval = freed_at, needs_approval
+        self._freed_at, self._needs_approval, self._signers = freed_at, needs_approval, signers
         self._requests = requests or RateLimiter(REQUESTS_PER_MINUTE)
         self._wakes = wakes or RateLimiter(WAKES_PER_MINUTE)
 
@@ -258,6 +261,9 @@ class Authorizer:
             return None
         if host.kind == "sandbox":
             id_, port = request.headers.get(SANDBOX_ID, ""), request.headers.get(SANDBOX_PORT, str(DAEMON_PORT))
+            if self._signers is not None and not id_ and is_signed(request, api=True):
+                signer = self._visitors.signer_of(request, self._signers())
+                return Destination(signer, DAEMON_PORT, is_sandbox_host=True)
             is_port = port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536
             return Destination(id_, int(port), is_sandbox_host=True) if is_port and ID.fullmatch(id_) else None
         if ID.fullmatch(host.name):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -141,8 +141,13 @@ async def running_gateway(
     secrets: SecretsCache,
     *,
     sandbox_aliases: tuple[str, ...] = (),
+    signers: Callable[[], Iterable[Workspace]] | None = None,
 ) -> AsyncGenerator[Authorizer | None]:
-    """Serve the authorization of the gateway's requests while the context is open."""
+    """Serve the authorization of the gateway's requests while the context is open.
+
+    `sandbox_aliases` are further hosts of the sandbox host, and `signers` the workspaces that signed links may be of
+    which do not name theirs.
+    """
     service, backend, access = configuration.settings.service, dependencies.backend, dependencies.access_records
     domain, workspaces = service.domain, service.domain_of_workspaces
     if configuration.authorizer_port is None or domain is None or workspaces is None:
@@ -172,6 +177,7 @@ async def running_gateway(
         note_entry=dependencies.note_entry,
         freed_at=access.freed_at if access is not None else None,
         needs_approval=lambda name: class_asks(dependencies.catalog.settings, name),
+        signers=signers,
         own_path=OwnPaths(access, secrets.current, dependencies.now).answer if access is not None else None,
         resolve_alias=aliases_in(access),
         break_glass=lambda id_, owner: access is not None and access.break_glass(id_, owner) is not None,

@@ -138,6 +138,16 @@ class Visitors:
                 return Visitor(_identity(operation, epoch), operation), ""
         return None
 
+    def signer_of(self, request: EntryRequest, workspaces: Iterable[Workspace]) -> str:
+        """Return the workspace whose token signed a link, expired or not; an empty text if none did."""
+        secret = self._secrets().access
+        signed = (
+            workspace.id
+            for workspace in workspaces
+            if any(self._signed(request, secret, epoch, EARLIEST) for epoch in epochs_of(workspace))
+        )
+        return next(signed, "")
+
     def _signature_refusal(
         self, request: EntryRequest, id_: str, workspace: Workspace | None
     ) -> Literal["invalid", "expired"]:

@@ -120,6 +120,11 @@ class GatewayAddresses:
     sandboxes: str
     ports: str
 
+    @property
+    def domain(self) -> str:
+        """Return the domain of the hosts of ports, with the gateway's own port where that is not the scheme's."""
+        return self.ports.partition("{workspace}.")[2]
+
     @classmethod
     def of(cls, service: Service) -> GatewayAddresses | None:
         """Return the addresses below the domain of an environment; None without one."""

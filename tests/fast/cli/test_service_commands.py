@@ -57,7 +57,7 @@ def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
 
 
 def test_classes_are_listed(terminal: Terminal) -> None:
-    assert [row["name"] for row in terminal.json("classes")["classes"]] == ["standard"]
+    assert [row["name"] for row in terminal.json("classes")["classes"]] == ["standard", "base"]
     assert "standard  standard" in terminal.run("classes")
 
 

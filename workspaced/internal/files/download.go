@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -65,8 +66,42 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request, who account.A
 		}
 		return
 	}
+	if ofKernel(file) {
+		stream(w, r, file)
+		return
+	}
 	header.Set("ETag", tag)
 	http.ServeContent(w, r, "", info.ModTime(), file)
+}
+
+// stream answers with a file that the kernel makes while it is read: its size is not
+// known, so ranges are not served.
+func stream(w http.ResponseWriter, r *http.Request, file *os.File) {
+	first := make([]byte, 512)
+	n, err := file.Read(first)
+	if err != nil && err != io.EOF {
+		answer(w, err)
+		return
+	}
+	if r.Method == http.MethodHead {
+		return
+	}
+	if _, err := io.Copy(w, io.MultiReader(bytes.NewReader(first[:n]), file)); err != nil {
+		panic(http.ErrAbortHandler) // a truncated body must not look complete
+	}
+}
+
+// ofKernel reports whether a file is of the kernel, which tells a wrong size or none.
+func ofKernel(file *os.File) bool {
+	var system unix.Statfs_t
+	if unix.Fstatfs(int(file.Fd()), &system) != nil {
+		return false
+	}
+	switch system.Type {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC:
+		return true
+	}
+	return false
 }
 
 // ofProcesses reports whether a file is one of the kernel about processes, where their

@@ -20,7 +20,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"workspaced/internal/access"
 	"workspaced/internal/account"
+	"workspaced/internal/token"
 )
 
 type site struct {
@@ -40,6 +42,7 @@ func (s site) do(method, path string, body io.Reader, headers ...string) *httpte
 		target += "?path=" + url.QueryEscape(path)
 	}
 	r := httptest.NewRequest(method, target, body)
+	r = r.WithContext(access.WithClaims(r.Context(), token.Claims{Scope: access.ScopeAPI}))
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
@@ -121,6 +124,29 @@ func TestDownload(t *testing.T) {
 	}
 	if w := s.do("HEAD", "a.txt", nil); w.Code != 200 || w.Header().Get("Content-Length") != "10" || w.Body.Len() != 0 {
 		t.Fatalf("HEAD: %d %v", w.Code, w.Header())
+	}
+}
+
+// The kernel tells no size of such files, and many of them cannot be sought in.
+func TestDownloadOfFilesThatTheKernelMakes(t *testing.T) {
+	s := newSite(t)
+	for _, path := range []string{
+		"/proc/sys/kernel/random/boot_id", "/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled",
+	} {
+		want, err := os.ReadFile(path)
+		if err != nil {
+			continue // this machine does not have it
+		}
+		first, _, _ := bytes.Cut(want, []byte(" "))
+		for _, headers := range [][]string{nil, {"Range", "bytes=0-3"}} {
+			w := s.do("GET", path, nil, headers...)
+			if w.Code != 200 || !bytes.HasPrefix(w.Body.Bytes(), first) || w.Header().Get("Content-Length") != "" {
+				t.Errorf("%s %v: %d %q %v", path, headers, w.Code, w.Body, w.Header())
+			}
+		}
+		if w := s.do("HEAD", path, nil); w.Code != 200 || w.Body.Len() != 0 {
+			t.Errorf("HEAD of %s: %d %q", path, w.Code, w.Body)
+		}
 	}
 }
 

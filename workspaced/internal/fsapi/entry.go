@@ -99,7 +99,7 @@ func problem(err error) error {
 		code = connect.CodeNotFound
 	case errors.Is(err, fs.ErrExist):
 		code = connect.CodeAlreadyExists
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		code = connect.CodePermissionDenied
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EINVAL),
 		errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, watch.ErrNoFolder):

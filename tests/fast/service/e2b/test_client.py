@@ -294,6 +294,17 @@ def test_snapshots_forks_networks_and_templates_are_not_offered(service: Service
     assert not Template.exists("nothing")
 
 
+def test_what_is_not_offered_of_a_killed_sandbox_is_not_found(service: Service) -> None:
+    sandbox = Sandbox.create()
+    sandbox.kill()
+    with pytest.raises(SandboxNotFoundException):
+        sandbox.fork()
+    with pytest.raises(SandboxNotFoundException):
+        sandbox.create_snapshot()
+    with pytest.raises(SandboxNotFoundException):
+        sandbox.update_network({"deny_out": ["1.1.1.1/32"]})
+
+
 def test_keys_that_are_not_valid(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = Sandbox.create()
     for key in ("e2b_" + "0" * 52, "nonsense"):

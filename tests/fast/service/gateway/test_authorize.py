@@ -290,6 +290,23 @@ def test_sandbox_header_with_an_unknown_port_is_not_found(number: str) -> None:
     assert denied(decision).status == 404
 
 
+def test_a_signed_link_finds_its_workspace_on_one_machine() -> None:
+    gate = entrance(signers=lambda: gate.directory.workspaces.values())  # noqa: PLW0108 - it is created below
+    expires = int(gate.clock.now().timestamp()) + 60
+    signed = signature("/a", "read", "", gate.access_token(MINE), expires).replace("+", "%2B")
+    link = f"/files?path=/a&signature={signed}&signature_expiration={expires}"
+    assert scope(run(gate, SANDBOX, link)) == "look"
+    assert gate.used == [MINE]
+    for other in (link.replace("path=/a", "path=/b"), f"{link}&path=/b"):
+        assert denied(run(gate, SANDBOX, other)).status == 401
+    assert denied(run(gate, SANDBOX, link, "POST")).status == 401
+    assert denied(run(gate, SANDBOX, link, e2b_sandbox_id=THEIRS)).status == 401
+    gate.clock.seconds = 61
+    assert json.loads(denied(run(gate, SANDBOX, link)).body)["message"] == "signature is already expired"
+    # Behind a load balancer a link has to name its workspace.
+    assert denied(run(entrance(), SANDBOX, link)).status == 404
+
+
 def test_a_signed_link_opens_its_file_for_its_operation() -> None:
     gate = entrance()
     expires = int(gate.clock.now().timestamp()) + 60
