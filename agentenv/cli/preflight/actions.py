@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agentenv.config import Settings
+from agentenv.core.service.home_metering import scan_jobs
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,15 @@ NETWORK = (
     *("CreateVpc", "DeleteVpc", "ModifyVpcAttribute", "DescribeVpcs", "DescribeVpcAttribute"),
     *("CreateSubnet", "DeleteSubnet", "ModifySubnetAttribute", "DescribeSubnets"),
     *("CreateInternetGateway", "AttachInternetGateway", "DetachInternetGateway", "DeleteInternetGateway"),
-    *("DescribeInternetGateways", "AllocateAddress", "ReleaseAddress", "DescribeAddresses"),
-    *("DescribeAddressesAttribute", "CreateNatGateway", "DeleteNatGateway", "DescribeNatGateways"),
+    "DescribeInternetGateways",
     *("CreateRouteTable", "DeleteRouteTable", "AssociateRouteTable", "DisassociateRouteTable"),
     *("DescribeRouteTables", "CreateRoute", "ReplaceRoute", "DeleteRoute", "DescribeNetworkAcls"),
     *("CreateVpcEndpoint", "ModifyVpcEndpoint", "DeleteVpcEndpoints", "DescribeVpcEndpoints", "DescribePrefixLists"),
     *("CreateFlowLogs", "DeleteFlowLogs", "DescribeFlowLogs"),
+)
+NAT = (
+    *("AllocateAddress", "ReleaseAddress", "DescribeAddresses", "DescribeAddressesAttribute"),
+    *("CreateNatGateway", "DeleteNatGateway", "DescribeNatGateways"),
 )
 TRANSIT = (
     *("CreateTransitGatewayVpcAttachment", "ModifyTransitGatewayVpcAttachment", "DeleteTransitGatewayVpcAttachment"),
@@ -59,6 +63,7 @@ IN_CLUSTER = (
     *("CreateAccessEntry", "UpdateAccessEntry", "DeleteAccessEntry", "DescribeAccessEntry"),
     *("AssociateAccessPolicy", "DisassociateAccessPolicy", "ListAssociatedAccessPolicies"),
     *("CreatePodIdentityAssociation", "DeletePodIdentityAssociation", "DescribePodIdentityAssociation"),
+    "UpdatePodIdentityAssociation",
 )
 ROLES = (
     *("CreateRole", "DeleteRole", "GetRole", "UpdateRole", "UpdateAssumeRolePolicy", "TagRole", "UntagRole"),
@@ -97,6 +102,21 @@ QUEUE = (
     *("CreateQueue", "DeleteQueue", "GetQueueAttributes", "SetQueueAttributes", "GetQueueUrl"),
     *("TagQueue", "UntagQueue", "ListQueueTags"),
 )
+TABLES = (
+    *("CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "UpdateTimeToLive", "DescribeTimeToLive"),
+    *("UpdateContinuousBackups", "DescribeContinuousBackups", "TagResource", "UntagResource", "ListTagsOfResource"),
+)
+BALANCERS = (
+    *("CreateLoadBalancer", "DeleteLoadBalancer", "ModifyLoadBalancerAttributes", "SetSecurityGroups", "SetSubnets"),
+    *("CreateTargetGroup", "DeleteTargetGroup", "ModifyTargetGroup", "ModifyTargetGroupAttributes"),
+    *("CreateListener", "DeleteListener", "ModifyListener", "AddTags", "RemoveTags"),
+)
+DESCRIBE_BALANCERS = (
+    *("DescribeLoadBalancers", "DescribeLoadBalancerAttributes", "DescribeCapacityReservation"),
+    *("DescribeTargetGroups", "DescribeTargetGroupAttributes"),
+    *("DescribeListeners", "DescribeListenerAttributes", "DescribeTags"),
+)
+RECORDS = ("ChangeResourceRecordSets", "ListResourceRecordSets", "GetHostedZone")
 EVENTS = (
     *("PutRule", "DeleteRule", "DescribeRule", "PutTargets", "RemoveTargets", "ListTargetsByRule"),
     *("TagResource", "UntagResource", "ListTagsForResource"),
@@ -110,9 +130,8 @@ def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Act
     def arn(service: str, rest: str) -> str:
         return f"arn:{partition}:{service}:{settings.region}:{account}:{rest}"
 
-    yield Actions("sts", ("GetCallerIdentity",))
     if settings.network.existing is None:
-        yield Actions("ec2", NETWORK)
+        yield Actions("ec2", NETWORK if settings.network.nat == "none" else (*NETWORK, *NAT))
     if settings.network.transit_gateway is not None:
         yield Actions("ec2", TRANSIT)
     yield Actions("ec2", (*GROUPS, *_TAGGED_EC2))
@@ -120,6 +139,8 @@ def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Act
         yield Actions("eks", CLUSTER, arn("eks", f"cluster/{settings.cluster_name}"))
         # The issuer's id is known only after the cluster has been created.
         yield Actions("iam", ISSUER, f"arn:{partition}:iam::{account}:oidc-provider/oidc.eks.{settings.region}")
+    if settings.cluster.existing is None or settings.service.deployed:
+        # The first cluster and the first load balancer of an account have AWS create a role.
         yield Actions("iam", ("CreateServiceLinkedRole",), f"arn:{partition}:iam::{account}:role/aws-service-role/*")
     yield Actions("eks", IN_CLUSTER, arn("eks", f"cluster/{settings.cluster_name}"))
     yield Actions("iam", ROLES, f"arn:{partition}:iam::{account}:role/{environment}-agents")
@@ -130,23 +151,43 @@ def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Act
     if not settings.storage.existing:
         yield Actions("elasticfilesystem", FILES, arn("elasticfilesystem", "file-system/*"))
     yield Actions("elasticfilesystem", IN_FILES, arn("elasticfilesystem", "file-system/*"))
-    if settings.workspaces:
-        # Created on a file system, and found by their tags after their seats have been removed.
+    if settings.workspaces or scan_jobs(settings):
         yield Actions("elasticfilesystem", POINTS[:1], arn("elasticfilesystem", "file-system/*"))
         yield Actions("elasticfilesystem", POINTS[1:], arn("elasticfilesystem", "access-point/*"))
+    if settings.workspaces:
+        # The access points of seats are found by their tags after the seats have been removed.
         yield Actions("tag", ("GetResources",))
     yield Actions("logs", ("DescribeLogGroups",), arn("logs", "log-group:*"))
     yield Actions("logs", LOGS, arn("logs", f"log-group:/agent-environment/{environment}/agents"))
     yield Actions("sqs", QUEUE, arn("sqs", f"{environment}-agents"))
     yield Actions("events", EVENTS, arn("events", f"rule/{environment}-agents"))
+    yield from _service_actions(settings, account, partition)
     yield from _cost_actions(settings, account, partition)
+
+
+def _service_actions(settings: Settings, account: str, partition: str) -> Iterator[Actions]:
+    """Yield the operations for the tables of the service, and for the load balancer and records of its domain."""
+    service, name = settings.service, f"{settings.environment}-agents"
+    if not service.deployed:
+        return
+    regional = f"{settings.region}:{account}"
+    yield Actions("dynamodb", TABLES, f"arn:{partition}:dynamodb:{regional}:table/{name}-service")
+    if service.domain is None:
+        return
+    balancer = f"arn:{partition}:elasticloadbalancing:{regional}:loadbalancer/net/{name}-gateway"
+    yield Actions("elasticloadbalancing", BALANCERS, balancer)
+    yield Actions("elasticloadbalancing", DESCRIBE_BALANCERS)
+    if service.dns is not None:
+        for zone in dict.fromkeys((service.dns.zone, service.dns.workspace_zone or service.dns.zone)):
+            yield Actions("route53", RECORDS, f"arn:{partition}:route53:::hostedzone/{zone}")
+        yield Actions("route53", ("GetChange",), f"arn:{partition}:route53:::change/*")
 
 
 _TAGS = ("TagResource", "UntagResource", "ListTagsForResource")
 BUDGETS = ("ModifyBudget", "ViewBudget", *_TAGS)
 COST_TAGS = ("UpdateCostAllocationTagsStatus", "ListCostAllocationTags")
+MONITORS = ("CreateAnomalyMonitor", "GetAnomalyMonitors", "UpdateAnomalyMonitor", "DeleteAnomalyMonitor")
 ANOMALIES = (
-    *("CreateAnomalyMonitor", "GetAnomalyMonitors", "UpdateAnomalyMonitor", "DeleteAnomalyMonitor"),
     *("CreateAnomalySubscription", "GetAnomalySubscriptions", "UpdateAnomalySubscription"),
     *("DeleteAnomalySubscription", *_TAGS),
 )
@@ -182,7 +223,7 @@ def _cost_actions(settings: Settings, account: str, partition: str) -> Iterator[
     if cost.cost_tags == "activate":
         yield Actions("ce", COST_TAGS)
     if cost.anomaly_alerts:
-        yield Actions("ce", ANOMALIES)
+        yield Actions("ce", ANOMALIES if cost.anomaly_monitor else (*ANOMALIES, *MONITORS))
     if cost.usage_export:
         yield Actions("s3", BUCKET, f"arn:{partition}:s3:::{name}-usage-{account}")
         # IAM also treats an export of the bill as a report.

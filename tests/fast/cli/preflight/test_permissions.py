@@ -13,8 +13,12 @@ from agentenv.cli.preflight import permissions
 from agentenv.cli.preflight.actions import POINTS, PROFILE, Actions, actions_of
 from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.config.sections.network import PLATFORM_ENDPOINTS
+from agentenv.rehearsal.providers.aws.row import Call, ReadCall, ResourceType
+from agentenv.rehearsal.providers.aws.rows import TABLE
 from tests.fast.cli.preflight.conftest import StubbedSession
+from tests.fast.components.test_stack_files import EXAMPLES, build
 from tests.fast.config.stack_samples import sandbox, settings
+from tests.fast.rehearsal.cloud.test_cloud_replay import operation
 
 ACCOUNT = "123456789012"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/ci/pipeline"
@@ -195,21 +199,101 @@ def test_an_instance_profile_needs_permissions_only_if_the_stack_creates_it() ->
     assert set(PROFILE) <= known
 
 
+def test_nothing_is_asked_for_that_the_stack_does_not_create() -> None:
+    isolated = {
+        "nat": "none",
+        "endpoints": list(PLATFORM_ENDPOINTS),
+        "mirrors": {"registry": "111122223333.dkr.ecr.us-east-1.amazonaws.com"},
+    }
+    monitor = f"arn:aws:ce::{ACCOUNT}:anomalymonitor/0123"
+    alerts = {"anomalyAlerts": True, "alertTo": "platform@example.com", "anomalyMonitor": monitor}
+    parsed = settings({"network": isolated, "cost": alerts})
+    names = {name for row in actions_of(parsed, ACCOUNT, "aws") for name in row.names}
+    assert not {"ec2:AllocateAddress", "ec2:CreateNatGateway", "ce:CreateAnomalyMonitor"} & names
+    assert {"ec2:CreateVpc", "ce:CreateAnomalySubscription"} <= names
+    # AWS grants it to every caller, whatever the policies.
+    assert "sts:GetCallerIdentity" not in names
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_resource_of_an_example_stack_has_its_permissions(name: str) -> None:
+    parsed, graph = build(name)
+    asked = {action for row in actions_of(parsed, ACCOUNT, "aws") for action in row.names}
+    types = {resource.type for resource in graph.aws_resources()}
+    needed = {action for type_ in types for action in row_actions(TABLE[type_])}
+    assert needed - asked <= NEVER_CALLED
+    assert len(needed & asked) > 120
+    invoked = {"tag"} if any("resourcegroupstagging" in token for token, _ in graph.invokes) else set[str]()
+    # IAM also treats an export of the bill as a report.
+    exported = {"cur"} if parsed.cost.usage_export else set[str]()
+    services = {IAM_NAMES.get(TABLE[type_].service, TABLE[type_].service) for type_ in types}
+    assert {action.partition(":")[0] for action in asked} == services | invoked | exported
+
+
+IAM_NAMES = {"efs": "elasticfilesystem", "elbv2": "elasticloadbalancing"}
+# Where policies have another name for an operation of S3.
+S3_NAMES = {
+    "HeadBucket": "ListBucket",
+    "DeleteBucketEncryption": "PutEncryptionConfiguration",
+    "DeleteBucketLifecycle": "PutLifecycleConfiguration",
+    "DeleteBucketOwnershipControls": "PutBucketOwnershipControls",
+    "DeleteBucketTagging": "PutBucketTagging",
+    "DeletePublicAccessBlock": "PutBucketPublicAccessBlock",
+    "GetBucketEncryption": "GetEncryptionConfiguration",
+    "GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
+    "GetPublicAccessBlock": "GetBucketPublicAccessBlock",
+    "PutBucketEncryption": "PutEncryptionConfiguration",
+    "PutBucketLifecycleConfiguration": "PutLifecycleConfiguration",
+    "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
+}
+# Operations of inputs that no component sets.
+NEVER_CALLED = {
+    "ec2:ModifyVpcTenancy",
+    "iam:UpdateOpenIDConnectProviderThumbprint",
+    "logs:PutLogGroupDeletionProtection",
+}
+
+
+def row_actions(row: ResourceType) -> set[str]:
+    """Return the actions of the operations that the rehearsal's provider names for a resource type."""
+    calls = (row.create, row.read, *row.more_reads, *row.updates, *row.delete)
+    operations = [(call.service or row.service, call.operation) for call in calls if isinstance(call, Call | ReadCall)]
+    if row.tags:
+        service = row.tags.service or row.service
+        operations += [(service, each) for each in (row.tags.tag_operation, row.tags.untag_operation) if each]
+    return {
+        f"{IAM_NAMES.get(service, service)}:{S3_NAMES.get(operation, operation) if service == 's3' else operation}"
+        for service, operation in operations
+    }
+
+
 def test_the_calls_of_the_official_provider_are_covered() -> None:
     folder = os.environ.get("AGENTENV_FACTS")
     if not folder:
         pytest.skip("needs AGENTENV_FACTS: the folder that has aws-provider-calls.json, the official provider's calls")
     cases: dict[str, Any] = json.loads((Path(folder) / "aws-provider-calls.json").read_text(encoding="utf-8"))["cases"]
-    kinds = ("ec2_", "vpc_", "iam_Role", "iam_OpenId", "kms_", "sqs_", "cloudwatch_Event", "cloudwatch_LogGroup")
+    kinds = (
+        *("ec2_", "vpc_", "iam_Role", "iam_OpenId", "kms_", "sqs_", "cloudwatch_Event", "cloudwatch_LogGroup"),
+        *("dynamodb_", "lb_", "route53_Record"),
+    )
     called = {
         f"{service}:{operation}"
         for name, case in cases.items()
         if name.startswith(kinds)
         for phase in ("create", "refresh", "destroy")
-        for service, operation in (call.split()[:2] for call in case[phase])
-        if operation.isalnum()
+        for call in case[phase]
+        for service in call.split()[:1]
+        for operation in [recorded_operation(call)]
+        if operation is not None
     }
-    asked_for = {name for row in actions_of(settings(), ACCOUNT, "aws") for name in row.names}
-    # Asked to find out which account it is, where policies need not allow it.
-    assert called - asked_for <= {"iam:GetUser"}
-    assert len(called & asked_for) > 60
+    full, _ = build("full")
+    asked_for = {name for row in actions_of(full, ACCOUNT, "aws") for name in row.names}
+    # Asked to find out which account it is: the first need not be allowed, and everybody may do the second.
+    assert called - asked_for <= {"iam:GetUser", "sts:GetCallerIdentity"}
+    assert len(called & asked_for) > 90
+
+
+def recorded_operation(call: str) -> str | None:
+    """Return the operation of a recorded call: `service operation status`, or with the method and path of REST."""
+    recognized = operation(call.rpartition(" x")[0].rpartition(" ")[0] if " x" in call else call.rpartition(" ")[0])
+    return None if recognized is None else recognized[1]
