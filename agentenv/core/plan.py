@@ -233,6 +233,7 @@ class MeteringPlan:
     tariff: Tariff
     mirrors: Mirrors
     service: bool  # whether the workspace service is scraped, and queries Prometheus
+    failed_nodes: int  # an hour that never become nodes, of a pool, from which an alarm fires
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,7 @@ class Plan:
             _tariff(self.settings),
             Mirrors(self.settings.network.mirrors.registry),
             self.settings.service.deployed,
+            self.settings.capacity.failed_nodes_alarm,
         )
 
     def with_existing(self, ranges: ExistingRanges) -> Plan:

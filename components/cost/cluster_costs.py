@@ -47,7 +47,9 @@ class ClusterCosts(pulumi.ComponentResource):
         config_map = core.ConfigMap(
             f"{name}-configuration",
             metadata={"name": f"{locations.PROMETHEUS}-{metering_values.CONFIGURATION}", "namespace": namespace_name},
-            data=metering_values.configuration(scrape_configs(service=service), rule_file(plan.tariff)),
+            data=metering_values.configuration(
+                scrape_configs(service=service), rule_file(plan.tariff, failed_nodes=plan.failed_nodes)
+            ),
             opts=child(),
         )
         dashboards_map = core.ConfigMap(

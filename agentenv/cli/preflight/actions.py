@@ -39,7 +39,7 @@ NETWORK = (
     *("CreateFlowLogs", "DeleteFlowLogs", "DescribeFlowLogs"),
 )
 NAT = (
-    *("AllocateAddress", "ReleaseAddress", "DescribeAddresses", "DescribeAddressesAttribute"),
+    *("AllocateAddress", "DisassociateAddress", "ReleaseAddress", "DescribeAddresses", "DescribeAddressesAttribute"),
     *("CreateNatGateway", "DeleteNatGateway", "DescribeNatGateways"),
 )
 TRANSIT = (

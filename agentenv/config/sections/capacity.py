@@ -134,6 +134,15 @@ class Capacity(Section):
     disruption_budget: Annotated[
         Budget, Field(description="How many nodes may be disrupted at once, as a percentage or a number.")
     ] = "10%"
+    failed_nodes_alarm: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1000,
+            description="How many NodeClaims of a pool may fail to become nodes in an hour. With more of them the alarm"
+            " `NodesDoNotRegister` fires in the Prometheus of `cost.dashboards`.",
+        ),
+    ] = 3
     drift_budget: Annotated[
         Budget,
         Field(

@@ -99,6 +99,8 @@ KARPENTER = Exporter(
     "karpenter",
     {
         "karpenter_cloudprovider_instance_type_offering_price_estimate": ("instance_type", "capacity_type", "zone"),
+        "karpenter_nodeclaims_created_total": ("nodepool",),
+        "karpenter_nodes_created_total": ("nodepool",),
     },
 )
 SANDBOXES = Exporter(

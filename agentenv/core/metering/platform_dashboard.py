@@ -9,6 +9,7 @@ _ALL = "sum(sandbox:dollars:per_hour)"
 # A day's mean, so that a quiet night and a busy morning weigh as they do in a month.
 _PACE = f"sum(avg_over_time(sandbox:dollars:per_hour[1d])) * {HOURS_A_MONTH}"
 _OWN = "sum by (user) (sum_over_time(sandbox:user_dollars:per_hour[1d])) / 60"
+_FIRING = 'count(ALERTS{alertstate="firing"}) or vector(0)'
 _ASLEEP = 'sandbox:user_storage_bytes:last unless on (user) group by (user) (sandbox:pod_owner:info{held_by="owner"})'
 
 COST = Section(
@@ -253,10 +254,29 @@ SERVICE = Section(
     ),
 )
 
+NODES = Section(
+    "Nodes",
+    (
+        Panel("Alarms", "number", "that fire now: the runbook has each", (Query(_FIRING),), width=4),
+        Panel(
+            "NodeClaims and nodes",
+            "lines",
+            "created in an hour, by pool; a NodeClaim that does not register never becomes a node",
+            (
+                Query(
+                    "sum by (nodepool) (increase(karpenter_nodeclaims_created_total[1h]))", "{{nodepool}} NodeClaims"
+                ),
+                Query("sum by (nodepool) (increase(karpenter_nodes_created_total[1h]))", "{{nodepool}} nodes"),
+            ),
+            width=20,
+        ),
+    ),
+)
+
 PLATFORM = Dashboard(
     "platform",
     "Sandboxes: the platform",
     "The cost of the environment, and how it is attributed.",
     "now-24h",
-    (COST, USERS, TRUST, SERVICE),
+    (COST, USERS, TRUST, SERVICE, NODES),
 )

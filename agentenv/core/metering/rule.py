@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 SANDBOXES = 'namespace=~"sandbox-.+"'
 OWNER = "user, class, workspace, claim_uid, uid"
 GIB = "1073741824"
+EVERY = "1m"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ CHOSEN: dict[str, Any] = {
         "expireAfter": "7d",
         "disruptionBudget": "2",
         "driftBudget": "5%",
+        "failedNodesAlarm": 17,
     },
     "sandboxClasses": [sandbox("people", capacity="spot"), sandbox("kernels", tier="untrusted", kernel="nitro")],
 }

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from agentenv.core.metering.rules import EVERY
+from agentenv.core.metering.rule import EVERY
 from agentenv.core.metering.tariff import Tariff
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.core.metering.dashboards import DASHBOARDS
 from agentenv.core.metering.panel import BYTES, DOLLARS, PART, SECONDS, Dashboard, Panel
-from agentenv.core.metering.rules import EVERY
+from agentenv.core.metering.rule import EVERY
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
 from tests.live.metering import day

@@ -29,7 +29,7 @@ def _promtool(tools: Toolbox, *arguments: str) -> None:
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
 def test_rules_record_the_expected_series(metering_tools: Toolbox, tmp_path: Path, fixture: Path) -> None:
-    (tmp_path / "rules.yml").write_text(json.dumps(rule_file(TARIFF)), encoding="utf-8")
+    (tmp_path / "rules.yml").write_text(json.dumps(rule_file(TARIFF, failed_nodes=2)), encoding="utf-8")
     shutil.copy(fixture, tmp_path)
     _promtool(metering_tools, "test", "rules", str(tmp_path / fixture.name))
 
@@ -41,7 +41,7 @@ def test_prometheus_accepts_its_configuration(
 ) -> None:
     for name in ("ca.crt", "token"):
         (tmp_path / name).touch()
-    for name, text in configuration(scrape_configs(service=service), rule_file(tariff)).items():
+    for name, text in configuration(scrape_configs(service=service), rule_file(tariff, failed_nodes=2)).items():
         here = text.replace(_ACCOUNT, str(tmp_path)).replace("/etc/config", str(tmp_path))
         (tmp_path / name).write_text(here, encoding="utf-8")
     _promtool(metering_tools, "check", "config", "--lint=all", "--lint-fatal", str(tmp_path / "prometheus.yml"))

@@ -199,7 +199,7 @@ def test_an_instance_profile_needs_permissions_only_if_the_stack_creates_it() ->
     assert set(PROFILE) <= known
 
 
-def test_nothing_is_asked_for_that_the_stack_does_not_create() -> None:
+def test_permissions_for_what_the_stack_does_not_create_are_not_demanded() -> None:
     isolated = {
         "nat": "none",
         "endpoints": list(PLATFORM_ENDPOINTS),
@@ -218,16 +218,16 @@ def test_nothing_is_asked_for_that_the_stack_does_not_create() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_resource_of_an_example_stack_has_its_permissions(name: str) -> None:
     parsed, graph = build(name)
-    asked = {action for row in actions_of(parsed, ACCOUNT, "aws") for action in row.names}
+    demanded = {action for row in actions_of(parsed, ACCOUNT, "aws") for action in row.names}
     types = {resource.type for resource in graph.aws_resources()}
     needed = {action for type_ in types for action in row_actions(TABLE[type_])}
-    assert needed - asked <= NEVER_CALLED
-    assert len(needed & asked) > 120
+    assert needed - demanded <= NEVER_CALLED
+    assert len(needed & demanded) > 120
     invoked = {"tag"} if any("resourcegroupstagging" in token for token, _ in graph.invokes) else set[str]()
     # IAM also treats an export of the bill as a report.
     exported = {"cur"} if parsed.cost.usage_export else set[str]()
     services = {IAM_NAMES.get(TABLE[type_].service, TABLE[type_].service) for type_ in types}
-    assert {action.partition(":")[0] for action in asked} == services | invoked | exported
+    assert {action.partition(":")[0] for action in demanded} == services | invoked | exported
 
 
 IAM_NAMES = {"efs": "elasticfilesystem", "elbv2": "elasticloadbalancing"}
@@ -287,10 +287,10 @@ def test_the_calls_of_the_official_provider_are_covered() -> None:
         if operation is not None
     }
     full, _ = build("full")
-    asked_for = {name for row in actions_of(full, ACCOUNT, "aws") for name in row.names}
+    demanded = {name for row in actions_of(full, ACCOUNT, "aws") for name in row.names}
     # Asked to find out which account it is: the first need not be allowed, and everybody may do the second.
-    assert called - asked_for <= {"iam:GetUser", "sts:GetCallerIdentity"}
-    assert len(called & asked_for) > 90
+    assert called - demanded <= {"iam:GetUser", "sts:GetCallerIdentity"}
+    assert len(called & demanded) > 90
 
 
 def recorded_operation(call: str) -> str | None:

@@ -30,7 +30,9 @@ TARIFF = Tariff(Decimal("0.3"), {"control plane": Decimal(73)}, Decimal(100))
 
 
 def build_graph(*, service: bool = False) -> Graph:
-    return registered(lambda: ClusterCosts("metering", MeteringPlan("one", 100, TARIFF, Mirrors(), service)))
+    return registered(
+        lambda: ClusterCosts("metering", MeteringPlan("one", 100, TARIFF, Mirrors(), service, failed_nodes=7))
+    )
 
 
 def tariff_of(sections: dict[str, Any]) -> Tariff:
@@ -149,9 +151,10 @@ def test_prometheus_is_configured_by_a_single_config_map() -> None:
     config_map = graph.resource("ConfigMap", "metering-configuration").inputs
     assert config_map["metadata"]["name"] == "prometheus-configuration"
     tariff = Tariff(storage=Decimal("0.3"))
-    assert set(config_map["data"]) == set(configuration(scrape_configs(), rule_file(tariff)))
-    (group,) = json.loads(config_map["data"]["rules.yml"])["groups"]
+    assert set(config_map["data"]) == set(configuration(scrape_configs(), rule_file(tariff, failed_nodes=3)))
+    group, alarms = json.loads(config_map["data"]["rules.yml"])["groups"]
     assert group["interval"] == "1m"
+    assert [rule["expr"].rpartition(" ")[2] for rule in alarms["rules"]] == ["7"]
     parts = {rule["labels"]["part"] for rule in group["rules"] if rule["record"] == "sandbox:fixed_dollars:per_hour"}
     assert parts == {"control plane", "nodes of the platform"}
     assert {rule["record"] for rule in group["rules"]} >= {"sandbox:monthly_budget:dollars"}
