@@ -115,7 +115,7 @@ export function table(caption, columns, rows) {
       "table",
       {},
       h("caption", { class: "visually-hidden" }, caption),
-      h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))),
+      h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col", class: name === "Actions" ? "actions-column" : "" }, name)))),
       h("tbody", {}, ...rows),
     ),
   );
