@@ -42,6 +42,7 @@ from agentenv.service.workspaces.refusals import (
     no_sandbox,
     pool_empty,
     refuse_attach,
+    refuse_changed_budget,
     refuse_create_while_deleting,
     refuse_deleting,
     refuse_different_request,
@@ -152,6 +153,7 @@ class LocalBackend(Backend):
         """Change a workspace; another class starts it again on the same files."""
         async with self._lock(id_):
             workspace = self._existing(id_)
+            refuse_changed_budget(workspace, changes)
             changed = _changed(workspace, changes)
             if changed.class_name == workspace.class_name:
                 self.put(changed)
@@ -160,6 +162,12 @@ class LocalBackend(Backend):
             moved = replace(changed, claim_uid=str(uuid.uuid4()), cold=COLD_REASONS["moved"])
             await self.start(moved, "Moved", f"to class {changed.class_name}")
         return await self._report(id_, wait, existed=False)
+
+    async def change(self, id_: str, build: Callable[[Workspace], Changes]) -> Workspace:
+        """Change a workspace by what `build` returns for it."""
+        async with self._lock(id_):
+            workspace = self._existing(id_)
+            return self.put(_changed(workspace, build(workspace)))
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
         """Delete a workspace; its data is retained for the given time."""
@@ -463,7 +471,7 @@ def _new(request: CreateRequest, now: datetime) -> Workspace:
 
 def _changed(workspace: Workspace, changes: Changes) -> Workspace:
     """Return a workspace with the fields that a change sets."""
-    values = {name: value for name, value in vars(changes).items() if value is not UNSET}
+    values = {name: value for name, value in vars(changes).items() if value is not UNSET and name != "budget_was"}
     if "size" in values:
         size = values["size"] = values["size"] or SMALL
         waits = workspace.state == "running" and size != workspace.current_size

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.retention import Home, RetentionDecision
+from agentenv.core.workspaces.child_budgets import ChildBudgets
 from agentenv.core.workspaces.workspace import Because, Workspace
 from agentenv.service.workspaces.backend_protocol import CurrentWorkspace, LoopBackend, Outcome, RetainedHome
 
@@ -71,6 +73,13 @@ class CurrentRecord(CurrentWorkspace):
         async with self._backend.unchanged(self._workspace) as unchanged:
             if unchanged:
                 self._backend.delete_current(self._workspace, keep_for)
+        return unchanged
+
+    async def set_budget(self, budget: Decimal | None, children: ChildBudgets) -> bool:
+        """Write its budget, and the part that its children hold."""
+        async with self._backend.unchanged(self._workspace) as unchanged:
+            if unchanged:
+                self._backend.put(replace(self._workspace, budget=budget, child_budgets=children))
         return unchanged
 
     async def clear_wake_time(self) -> bool:

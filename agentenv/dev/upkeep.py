@@ -67,6 +67,7 @@ class Upkeep:
             metrics=metrics,
             sources=[WorkspacedActivity(loop_backend, workspaced)],
             refuse_wake=budgets.refuse_wake,
+            accounts=accounts or ledger,
             monotonic=monotonic,
         )
         loops = loops_of_workspaces(self.context, budgets)

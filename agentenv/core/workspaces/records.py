@@ -30,6 +30,7 @@ from agentenv.core.values.object_fields import (
 )
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces import workspace as keys
+from agentenv.core.workspaces.child_budgets import format_child_budgets, read_child_budgets
 from agentenv.core.workspaces.grants import format_grants, read_grants
 from agentenv.core.workspaces.leases import leases_after_sharing
 from agentenv.core.workspaces.workspace import (
@@ -170,6 +171,7 @@ def workspace_patch(workspace: Workspace, changes: Changes) -> Plain:
         (keys.DEADLINE, changes.deadline, format_timestamp),
         (keys.TIMEOUT, changes.timeout, _format_timeout),
         (keys.BUDGET, changes.budget, str),
+        (keys.CHILD_BUDGETS, changes.child_budgets, format_child_budgets),
         (keys.ARCHIVE, changes.archive, str),
         (keys.SIZE, changes.size, _size_text),
         (keys.BUSY_UNTIL, changes.busy_until, format_timestamp),
@@ -235,6 +237,7 @@ def _with_annotations(workspace: Workspace, labels: Mapping[str, str], annotatio
         share_generation=counted(annotations.get(keys.SHARE_GENERATION)) or 0,
         metadata=strings({"metadata": parsed(annotations.get(keys.METADATA))}, "metadata"),
         budget=read_amount(annotations.get(keys.BUDGET)),
+        child_budgets=read_child_budgets(annotations.get(keys.CHILD_BUDGETS)),
         grants=read_grants(annotations.get(keys.GRANTS)),
         suspended_because=cast("Because", because) if because in get_args(Because) else None,
         deleted_at=parse_timestamp(annotations.get(keys.DELETED_AT)),

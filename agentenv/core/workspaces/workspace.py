@@ -18,6 +18,7 @@ from typing import Final, Literal, get_args
 
 from agentenv.config.sections.classes import SizeName
 from agentenv.core.classes.sizes import SMALL
+from agentenv.core.workspaces.child_budgets import ChildBudgets
 from agentenv.core.workspaces.grants import EVERYTHING, Grants, format_grants
 
 # `restarting`: its pod or its processes ended, and are started again. `moving`: its node goes away.
@@ -48,6 +49,7 @@ WAKE_AT = f"{DOMAIN}wake-at"
 IDLE_AFTER = f"{DOMAIN}idle-after"  # seconds
 DEADLINE = f"{DOMAIN}deadline"
 BUDGET = f"{DOMAIN}budget"  # dollars a month
+CHILD_BUDGETS = f"{DOMAIN}child-budgets"  # JSON: what its children hold of its budget
 BUDGET_NOTICED = f"{DOMAIN}budget-noticed"  # the month in which its owner was last notified
 PORTS = f"{DOMAIN}ports"  # JSON: port -> {sharing, teams, wake}
 TOKEN_GENERATION = f"{DOMAIN}token-generation"  # raised to revoke its access tokens
@@ -84,6 +86,7 @@ RECORD = (
     IDLE_AFTER,
     DEADLINE,
     BUDGET,
+    CHILD_BUDGETS,
     ARCHIVE,
     PARENT_WORKSPACE,
     TEAMS,
@@ -187,7 +190,8 @@ class Workspace:
     token_generation: int = 0
     share_generation: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-    budget: Decimal | None = None
+    budget: Decimal | None = None  # without what its children hold
+    child_budgets: ChildBudgets = field(default_factory=ChildBudgets)
     grants: Grants = EVERYTHING
     suspended_because: Because | None = None
     deleted_at: datetime | None = None
@@ -287,6 +291,8 @@ class Changes:
     deadline: datetime | Unset | None = UNSET
     timeout: Timeout | Unset | None = UNSET
     budget: Decimal | Unset | None = UNSET
+    budget_was: Decimal | Unset | None = UNSET  # refused where it is another one by now
+    child_budgets: ChildBudgets | Unset = UNSET
     archive: str | Unset | None = UNSET
     size: SizeName | Unset | None = UNSET
     busy_until: datetime | Unset | None = UNSET

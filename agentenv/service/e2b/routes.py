@@ -28,7 +28,7 @@ from agentenv.service.e2b.operations import (
 )
 from agentenv.service.e2b.sandboxes import Choice, Document, detail, metadata_filter, page
 from agentenv.service.http.auth.permissions import require
-from agentenv.service.http.create_request import check_budget_left, planned_workspace, restore_check
+from agentenv.service.http.create_request import create_workspace
 from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, RequestDependencies, scope
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.values import ID
@@ -49,9 +49,7 @@ async def create(
 ) -> Document:
     """Create a sandbox, or return the one that its key names."""
     request = await sandbox_request(dependencies, caller, body, idempotency_key)
-    check_budget_left(dependencies, dependencies.backend.cached(request.id) or planned_workspace(request))
-    check = restore_check(dependencies, caller)
-    result = await dependencies.backend.create(request, wait=WAIT, before_restore=check)
+    result = await create_workspace(dependencies, caller, request, wait=WAIT)
     workspace = result.workspace
     if result.existed:
         workspace = await connect_sandbox(dependencies, caller, workspace, body.timeout)

@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from agentenv.core.lifecycle.clock_skew import FURTHEST
-from agentenv.core.workspaces.workspace import TEAM, CreateRequest, Workspace
+from agentenv.core.workspaces.workspace import TEAM, CreateRequest, CreateResult, Workspace
 from agentenv.service.catalog import Class
 from agentenv.service.http.auth.callers import Caller, is_owner_id
 from agentenv.service.http.auth.permissions import require, require_class_access
+from agentenv.service.http.child_budgets import paid_by_parent, take_again
 from agentenv.service.http.dependencies import Dependencies
-from agentenv.service.http.grants import check_child_budget, granted
+from agentenv.service.http.grants import granted
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.schemas import WorkspaceCreate
 from agentenv.service.workspaces.backend_protocol import RestoreCheck
@@ -70,16 +71,19 @@ async def create_request(
         size=body.size,
         grants=granted(dependencies, of_class, body, parent),
     )
-    request = with_cell(dependencies, request)
-    if parent is not None and is_new(dependencies, request):
-        check_child_budget(parent, request.budget)
-    return request
+    return with_cell(dependencies, request)
 
 
-def is_new(dependencies: Dependencies, request: CreateRequest) -> bool:
-    """Return whether a request creates or restores its workspace, as far as this replica knows."""
-    known = dependencies.backend.cached(request.id)
-    return known is None or known.state in {"deleting", "deleted"}
+async def create_workspace(
+    dependencies: Dependencies, caller: Caller, request: CreateRequest, *, wait: float, warm_only: bool = False
+) -> CreateResult:
+    """Create or return the workspace of a caller's request, within the budgets of its owner and of its parent."""
+    # Also before it exists: the owner's cap holds for all workspaces together.
+    check_budget_left(dependencies, dependencies.backend.cached(request.id) or planned_workspace(request))
+    async with paid_by_parent(dependencies, caller, request):
+        return await dependencies.backend.create(
+            request, wait=wait, warm_only=warm_only, before_restore=restore_check(dependencies, caller)
+        )
 
 
 def with_cell(dependencies: Dependencies, request: CreateRequest) -> CreateRequest:
@@ -100,15 +104,15 @@ def restore_check(dependencies: Dependencies, caller: Caller) -> RestoreCheck:
     """
 
     async def check(workspace: Workspace) -> None:
-        if workspace.owner != caller.owner:
-            return
-        of_class = dependencies.catalog.get(workspace.class_name)
-        require_class_access(caller, of_class)
-        if workspace.grants.ends is not None and workspace.grants.ends <= dependencies.now():
-            raise Problem("too-late", "the life that it was granted is over", "create another workspace")
-        parent = await dependencies.backend.get(workspace.parent) if workspace.parent else None
-        if parent is not None:
-            dependencies.catalog.refuse_beyond(of_class.name, parent.class_name)
+        if workspace.owner == caller.owner:
+            of_class = dependencies.catalog.get(workspace.class_name)
+            require_class_access(caller, of_class)
+            if workspace.grants.ends is not None and workspace.grants.ends <= dependencies.now():
+                raise Problem("too-late", "the life that it was granted is over", "create another workspace")
+            parent = await dependencies.backend.get(workspace.parent) if workspace.parent else None
+            if parent is not None:
+                dependencies.catalog.refuse_beyond(of_class.name, parent.class_name)
+        await take_again(dependencies, workspace)
 
     return check
 

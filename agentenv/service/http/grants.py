@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from decimal import Decimal
 
 from agentenv.config.sections.classes import SizeName
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
@@ -28,13 +27,6 @@ def granted(dependencies: Dependencies, of_class: Class, body: WorkspaceCreate, 
     check_size(grants, body.size)
     dependencies.catalog.refuse_beyond_grants(of_class.name, grants.capabilities)
     return grants
-
-
-def check_child_budget(parent: Workspace, budget: Decimal | None) -> None:
-    """Raise a `Problem` for a new child with a larger budget than its parent."""
-    if parent.budget is not None and (budget is None or budget > parent.budget):
-        detail = f"the parent {parent.id} has a budget of {parent.budget:f} dollars a month"
-        raise Problem("capability-beyond-parent", detail, f"set `budget` to {parent.budget:f} or less")
 
 
 def check_size(grants: Grants, size: SizeName) -> None:

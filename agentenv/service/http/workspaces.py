@@ -13,6 +13,7 @@ from agentenv.core.classes.sizes import SMALL
 from agentenv.core.workspaces.swarms import task_name
 from agentenv.core.workspaces.workspace import UNSET, Changes, CreateResult, Filter, Lease, Mode, State
 from agentenv.service.http.auth.permissions import is_allowed, require, require_class_access
+from agentenv.service.http.child_budgets import refuse_raise
 from agentenv.service.http.create_request import (
     check_budget_change,
     check_budget_left,
@@ -21,7 +22,7 @@ from agentenv.service.http.create_request import (
     check_deadline,
     check_owner_ids,
     create_request,
-    planned_workspace,
+    create_workspace,
     restore_check,
     timedelta_of,
 )
@@ -104,11 +105,7 @@ async def create(
 ) -> WorkspaceShape:
     """Create a workspace, unless it exists: from a warm sandbox if there is one."""
     request = await create_request(dependencies, caller, body, idempotency_key)
-    # Also before it exists: the owner's cap holds for all workspaces together.
-    check_budget_left(dependencies, dependencies.backend.cached(request.id) or planned_workspace(request))
-    result = await dependencies.backend.create(
-        request, wait=wait, warm_only=body.start == "warm", before_restore=restore_check(dependencies, caller)
-    )
+    result = await create_workspace(dependencies, caller, request, wait=wait, warm_only=body.start == "warm")
     set_create_headers(response, result)
     return WorkspaceShape.of(result.workspace, dependencies.now())
 
@@ -183,6 +180,7 @@ async def update(
         check_budget_change(
             caller, workspace.budget, changed.budget, of_class.budget, own=workspace.owner == caller.owner
         )
+        await refuse_raise(dependencies, workspace, changed.budget)
     if changed.class_ is not None and changed.class_ != workspace.class_name:
         require_class_access(caller, of_class)
         dependencies.catalog.refuse_beyond_grants(of_class.name, workspace.grants.capabilities)
@@ -214,6 +212,7 @@ async def update(
             idle_after=timedelta_of(changed.idle_after) if "idle_after" in fields else UNSET,
             deadline=changed.deadline if "deadline" in fields else UNSET,
             budget=changed.budget if "budget" in fields else UNSET,
+            budget_was=workspace.budget if "budget" in fields else UNSET,
             size=size if "size" in fields else UNSET,
             busy_until=changed.busy_until if "busy_until" in fields else UNSET,
             wake_at=changed.wake_at if "wake_at" in fields else UNSET,

@@ -14,6 +14,7 @@ from agentenv.service.home_metering import measured_bytes
 from agentenv.service.ledger.budgets import ENFORCE_EVERY
 from agentenv.service.ledger.record import RECORD_EVERY
 from agentenv.service.loops.audit import audit_access_points
+from agentenv.service.loops.child_budgets import return_child_budgets
 from agentenv.service.loops.context import Context, LoopContext
 from agentenv.service.loops.gateway_targets import register_targets
 from agentenv.service.loops.healing import replace_failed_pods
@@ -57,6 +58,7 @@ def loops_of_workspaces(context: LoopContext, budgets: Budgets | None = None) ->
         Loop("healing", 3, lambda should_continue: replace_failed_pods(context, should_continue)),
         Loop("idle", 30, lambda should_continue: suspend_idle(context, should_continue)),
         Loop("ending", 60, lambda should_continue: end_expired(context, should_continue)),
+        Loop("child-budgets", 60, lambda should_continue: return_child_budgets(context, should_continue)),
         Loop("timeouts", 2, lambda should_continue: end_timed_out(context, should_continue)),
         Loop("retention", 600, lambda should_continue: apply_retention(context, should_continue)),
         Loop("destroying", 5, lambda should_continue: destroy_on_request(context, should_continue)),

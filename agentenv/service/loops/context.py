@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agentenv.core.lifecycle.idle import Activity
 from agentenv.core.lifecycle.limits import Limits
@@ -24,6 +24,9 @@ from agentenv.service.workspaces.backend_protocol import Clock, CurrentWorkspace
 from agentenv.service.workspaces.loop_backend import KubernetesLoopBackend
 from agentenv.service.workspaces.resize import Resizer
 from agentenv.service.workspaces.retained_homes import RetainedHomes
+
+if TYPE_CHECKING:
+    from agentenv.service.ledger.budgets import MonthlyAccounts
 
 
 class ActivitySource(Protocol):
@@ -67,8 +70,11 @@ class LoopContext:
     # Keeps a workspace suspended at its wake time if its budget is spent; returns whether it did.
     refuse_wake: Callable[[CurrentWorkspace], Awaitable[bool]] | None = None
     monotonic: Callable[[], float] = time.monotonic
-    # When a parent was first found to be missing, by its id and the time of `monotonic`.
+    # The costs of owners, for what ended children give back to their parents; without them nothing was spent.
+    accounts: MonthlyAccounts | None = None
+    # When parents, and children that hold a budget, were first found to be missing, by the time of `monotonic`.
     missing_parents: dict[str, float] = field(default_factory=dict[str, float])
+    missing_children: dict[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(kw_only=True)

@@ -110,6 +110,7 @@ class LoopsProcess:
             pod_reports=backend.view.reports,
             workspaced=workspaced,
             nodes=nodes,
+            accounts=accounts,
             resizer=backend.resizer,
             emptying_image=configuration.settings.service.image,
         )

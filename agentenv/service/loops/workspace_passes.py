@@ -66,7 +66,7 @@ async def suspend_idle(context: LoopContext, should_continue: ShouldContinue) ->
         return suspended
 
     candidates = [workspace for workspace in await context.backend.recent_workspaces(AGE) if is_idle(workspace)]
-    return await _each(context, should_continue, with_activity(_rotated(candidates, now)), suspend_one)
+    return await each(context, should_continue, with_activity(rotated(candidates, now)), suspend_one)
 
 
 async def wake_due(context: LoopContext, should_continue: ShouldContinue) -> PassResult:
@@ -83,7 +83,7 @@ async def wake_due(context: LoopContext, should_continue: ShouldContinue) -> Pas
             return await current.resume() == "done"
         return decision.forget and await current.clear_wake_time()
 
-    return await _each(context, should_continue, _each_of(_rotated(candidates, now)), resume_one)
+    return await each(context, should_continue, each_of(rotated(candidates, now)), resume_one)
 
 
 async def end_expired(context: LoopContext, should_continue: ShouldContinue) -> PassResult:
@@ -130,7 +130,7 @@ async def _end(
             return True
         return False
 
-    return await _each(context, should_continue, _each_of(_rotated(candidates, context.clock.now())), end_one)
+    return await each(context, should_continue, each_of(rotated(candidates, context.clock.now())), end_one)
 
 
 async def _gone_parents(context: LoopContext, classes: Iterable[str]) -> set[str]:
@@ -141,11 +141,23 @@ async def _gone_parents(context: LoopContext, classes: Iterable[str]) -> set[str
     workspaces = await context.backend.recent_workspaces(AGE)
     existing = {workspace.id for workspace in workspaces}
     missing = {workspace.parent for workspace in workspaces if workspace.parent} - existing
+    return await gone(context, classes, missing, context.missing_parents, PARENT_GRACE)
+
+
+async def gone(
+    context: LoopContext, classes: Iterable[str], missing: Iterable[str], since: dict[str, float], grace: float
+) -> set[str]:
+    """Return the missing workspaces that exist in no class, and did not for so many seconds.
+
+    `since` remembers when each was first missing.
+    """
     now = context.monotonic()
-    context.missing_parents = {parent: context.missing_parents.get(parent, now) for parent in missing}
-    overdue = [parent for parent, since in context.missing_parents.items() if now - since >= PARENT_GRACE]
+    first = {id_: since.get(id_, now) for id_ in missing}
+    since.clear()
+    since.update(first)
+    overdue = [id_ for id_, began in first.items() if now - began >= grace]
     # The cache may lack it
-    return {parent for parent in overdue[:MOST] if not await context.backend.exists(parent, classes)}
+    return {id_ for id_ in overdue[:MOST] if not await context.backend.exists(id_, classes)}
 
 
 def _acts(workspace: Workspace, now: datetime) -> bool:
@@ -158,7 +170,7 @@ def _rest(workspace: Workspace, limits: Mapping[str, Limits], seen: Sequence[Act
     return idle_decision(workspace, class_limits, seen, now)
 
 
-async def _each(
+async def each(
     context: LoopContext,
     should_continue: ShouldContinue,
     workspaces: AsyncIterator[Workspace],
@@ -176,12 +188,12 @@ async def _each(
     return PassResult(steps, steps >= MOST, tuple(failures))
 
 
-async def _each_of(workspaces: Sequence[Workspace]) -> AsyncIterator[Workspace]:
+async def each_of(workspaces: Sequence[Workspace]) -> AsyncIterator[Workspace]:
     for workspace in workspaces:
         yield workspace
 
 
-def _rotated(workspaces: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
+def rotated(workspaces: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
     # Passes have no state in common: the start is chosen by the time.
     start = random.Random(now.timestamp()).randrange(len(workspaces)) if workspaces else 0  # noqa: S311 - no secret
     return [*workspaces[start:], *workspaces[:start]]

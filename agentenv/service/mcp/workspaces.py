@@ -12,16 +12,10 @@ from typing import Annotated
 from pydantic import BaseModel, Field, ValidationError
 
 from agentenv.core.ledger.budgets import format_dollars
-from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter, Mode, Timeout, Workspace
-from agentenv.service.aws.clients import AwsUnavailableError
+from agentenv.core.workspaces.workspace import CreateRequest, Filter, Mode, Timeout, Workspace
 from agentenv.service.http.auth.permissions import classes_for, is_allowed, require, require_first_class
-from agentenv.service.http.create_request import (
-    check_budget_left,
-    create_request,
-    is_new,
-    planned_workspace,
-    restore_check,
-)
+from agentenv.service.http.child_budgets import spent_by
+from agentenv.service.http.create_request import create_request, create_workspace
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.schemas import WorkspaceCreate
 from agentenv.service.http.values import AMOUNT, MONTH
@@ -164,8 +158,6 @@ async def spawn_workspace(
     request = _with_life(call, request, life, Timeout(life, "delete"))
     if above.deadline is not None and request.deadline is not None:
         request = replace(request, deadline=min(request.deadline, above.deadline))
-    if is_new(call.dependencies, request):
-        await _take_from_parent(call, above, request)
     return await _created(call, request)
 
 
@@ -185,7 +177,9 @@ async def budget_left(workspace: Id, context: CallContext) -> BudgetLeft:
     require(call.caller, "read", found)
     if call.caller.workspace:
         raise Problem("not-allowed", "the key of a link does not show its owner's budget", "use a key of your own")
-    budget, spent, owner_spent = await _accounts(call, found)
+    of_class = call.dependencies.catalog.get(found.class_name)
+    budget = found.budget if found.budget is not None else of_class.budget
+    spent, owner_spent = await spent_by(call.dependencies, found)
     cap = call.dependencies.catalog.settings.cost.per_user_cap
     return BudgetLeft(
         spent=str(format_dollars(spent)),
@@ -196,39 +190,8 @@ async def budget_left(workspace: Id, context: CallContext) -> BudgetLeft:
     )
 
 
-async def _accounts(call: Call, workspace: Workspace) -> tuple[Decimal | None, Decimal, Decimal]:
-    """Return the budget of a workspace, what it has spent of it, and what its owner has spent in all."""
-    of_class = call.dependencies.catalog.get(workspace.class_name)
-    budget = workspace.budget if workspace.budget is not None else of_class.budget
-    if call.dependencies.accounts is None:
-        return budget, Decimal(0), Decimal(0)
-    try:
-        month = await call.dependencies.accounts.month_of(workspace.owner)
-    except AwsUnavailableError as failure:
-        raise Problem("unavailable", "the ledger does not answer", "retry in a few seconds", retry_after=2) from failure
-    return budget, month.of(workspace.id), month.total
-
-
-async def _take_from_parent(call: Call, parent: Workspace, request: CreateRequest) -> None:
-    """Lower the budget of a parent by that of its child, so that both together spend no more than before."""
-    budget, spent, _ = await _accounts(call, parent)
-    if budget is None:
-        return
-    left = budget - spent
-    if request.budget is None:
-        raise Problem("malformed", f"the parent has {format_dollars(left)} dollars left", "name a `budget` within that")
-    if request.budget > left:
-        detail = f"the parent has {format_dollars(left)} dollars left, and the child would take {request.budget}"
-        raise Problem("budget-spent", detail, "choose a lower `budget`")
-    require(call.caller, "change", parent)
-    await call.dependencies.backend.update(parent.id, Changes(budget=budget - request.budget), wait=0)
-
-
 async def _created(call: Call, request: CreateRequest) -> WorkspaceSummary:
-    backend = call.dependencies.backend
-    check_budget_left(call.dependencies, backend.cached(request.id) or planned_workspace(request))
-    check = restore_check(call.dependencies, call.caller)
-    workspace = (await backend.create(request, wait=WAIT, before_restore=check)).workspace
+    workspace = (await create_workspace(call.dependencies, call.caller, request, wait=WAIT)).workspace
     if workspace.state == "suspended" or workspace.suspended_because is not None:
         workspace = await call.resumed(workspace)
     return WorkspaceSummary.of(workspace)

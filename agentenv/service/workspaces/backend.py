@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from weakref import WeakValueDictionary
 
 from agentenv.core.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL, WORKSPACE_LABEL, cold_pool
 from agentenv.core.classes.pods.daemon import WORKSPACED
@@ -68,6 +69,7 @@ from agentenv.service.workspaces.refusals import (
     no_room_for_size,
     no_sandbox,
     refuse_attach,
+    refuse_changed_budget,
     refuse_deleting,
     refuse_different_request,
 )
@@ -109,6 +111,7 @@ class KubernetesBackend(Backend):
         )
         self._restorer = WorkspaceRestorer(kube, now=now, limits=self.creator.limits)
         self._room = Room(kube)
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
         view = self.view
         # By these two caches it is known which workspaces exist, and whose data is retained.
         self._volumes = Informer(kube, VOLUMES, view.put_volume, view.drop_volume)
@@ -233,6 +236,7 @@ class KubernetesBackend(Backend):
 
         def build_changes(workspace: Workspace) -> Document:
             refuse_deleting(workspace)
+            refuse_changed_budget(workspace, changes)
             return workspace_patch(workspace, changes)
 
         workspace = await self._merge_claim(id_, build_changes)
@@ -249,6 +253,17 @@ class KubernetesBackend(Backend):
         moved = await self._restorer.change_class(claim, of_class)
         ready = await self.reader.ready(moved, wait - (time.monotonic() - began))
         return await self.creator.report(of_class, ready, Choice(cold_pool(""), "moved"), began)
+
+    async def change(self, id_: str, build: Callable[[Workspace], Changes]) -> Workspace:
+        """Change a workspace by what `build` returns for it."""
+
+        def build_changes(workspace: Workspace) -> Document:
+            refuse_deleting(workspace)
+            return workspace_patch(workspace, build(workspace))
+
+        # Requests of this replica do not overtake each other.
+        async with self._turns.setdefault(id_, asyncio.Lock()):
+            return await self._merge_claim(id_, build_changes)
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
         """Delete a workspace; its data is retained for the given time."""

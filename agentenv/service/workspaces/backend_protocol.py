@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.retention import Home, RetentionDecision
+from agentenv.core.workspaces.child_budgets import ChildBudgets
 from agentenv.core.workspaces.workspace import (
     Because,
     Changes,
@@ -111,6 +113,10 @@ class Backend(Protocol):
 
     async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
         """Change a workspace; another class creates it anew, cold, on the same data."""
+        ...
+
+    async def change(self, id_: str, build: Callable[[Workspace], Changes]) -> Workspace:
+        """Change a workspace in one step by what `build` returns for it as it is; others change it before or after."""
         ...
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
@@ -222,6 +228,10 @@ class CurrentWorkspace(Protocol):
 
     async def delete(self, keep_for: timedelta) -> bool:
         """Delete it, and retain its data for so long; return whether it is being deleted."""
+        ...
+
+    async def set_budget(self, budget: Decimal | None, children: ChildBudgets) -> bool:
+        """Write its budget, and the part that its children hold."""
         ...
 
     async def clear_wake_time(self) -> bool:

@@ -57,18 +57,18 @@ async def delete_workspace(
     if volume is not None:
         created, deleting = parse_timestamp(metadata.get("creationTimestamp")), bool(metadata.get("deletionTimestamp"))
         dates, marks = deletion_patch(volume, created, now, keep_for, going=deleting, moving_to=moving_to)
-        annotations = section(metadata, "annotations")
         own = {key: value for key, value in section(metadata, "labels").items() if key.startswith(OWN_LABEL)}
         changes = {
             "metadata": {
                 "labels": {**own, **labels, **marks},
-                "annotations": {**{key: annotations.get(key) for key in RECORD}, **dates},
+                "annotations": {**_record(claim), **dates},
             },
             "spec": {"persistentVolumeReclaimPolicy": "Retain"},
         }
         if not await api.patch(VOLUMES, volume, changes):
             return "overtaken"
-    await _delete_claim(api, claim, policy)
+    if not await _delete_claim(api, claim, policy):
+        return "overtaken"
     if not keep_for:
         await delete_reserved_claim(api, claim)
     return "done"
@@ -107,12 +107,22 @@ async def delete_reserved_claim(api: KubeApi, claim: Document) -> None:
         await api.delete(VOLUME_CLAIMS, volume_claim, any_version=True)
 
 
-async def _delete_claim(api: KubeApi, claim: Document, policy: str) -> None:
-    """Delete a claim by its uid, in any version: its controller writes to it often."""
+async def _delete_claim(api: KubeApi, claim: Document, policy: str) -> bool:
+    """Delete a claim, however often its controller writes to it; return False where its record was changed."""
     metadata = claim["metadata"]
-    while not await api.delete(CLAIMS, claim, any_version=True, policy=policy):
+    while not await api.delete(CLAIMS, claim, policy=policy):
         current = await api.find(CLAIMS, metadata["name"], metadata["namespace"])
         if current is None or required(current, "metadata", "uid") != metadata["uid"]:
-            return
+            return True
         if current["metadata"].get("deletionTimestamp"):
-            return
+            return True
+        if _record(current) != _record(claim):
+            return False
+        claim = current
+    return True
+
+
+def _record(claim: Document) -> dict[str, object]:
+    """Return what of a claim is copied to its volume."""
+    annotations = section(claim["metadata"], "annotations")
+    return {key: annotations.get(key) for key in RECORD}

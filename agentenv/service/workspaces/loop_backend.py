@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CONSTRAINTS
@@ -13,9 +14,17 @@ from agentenv.core.classes.names import namespace as namespace_of_class
 from agentenv.core.lifecycle.limits import Limits, limits
 from agentenv.core.values.object_fields import section, strings, text
 from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
+from agentenv.core.workspaces.child_budgets import ChildBudgets
 from agentenv.core.workspaces.pod_report import why_failed
-from agentenv.core.workspaces.records import workspace_of_claim, workspace_of_volume
-from agentenv.core.workspaces.workspace import BUDGET_NOTICED, REPLACED_AT, SUSPENDED_BECAUSE, Because, Workspace
+from agentenv.core.workspaces.records import workspace_of_claim, workspace_of_volume, workspace_patch
+from agentenv.core.workspaces.workspace import (
+    BUDGET_NOTICED,
+    REPLACED_AT,
+    SUSPENDED_BECAUSE,
+    Because,
+    Changes,
+    Workspace,
+)
 from agentenv.service.kube.client import (
     CLAIMS,
     CONFIGURATIONS,
@@ -66,6 +75,11 @@ class CurrentClaim(CurrentWorkspace):
     async def delete(self, keep_for: timedelta) -> bool:
         """Delete its claim, after its volume has recorded the deletion."""
         return await delete_workspace(self._api, self._claim, keep_for, self._clock.now()) == "done"
+
+    async def set_budget(self, budget: Decimal | None, children: ChildBudgets) -> bool:
+        """Write its budget, and the part that its children hold."""
+        changes = workspace_patch(self._workspace, Changes(budget=budget, child_budgets=children))
+        return await self._api.patch(CLAIMS, self._claim, changes) is not None
 
     async def clear_wake_time(self) -> bool:
         """Remove a time to wake that has passed."""

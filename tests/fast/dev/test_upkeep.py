@@ -45,6 +45,7 @@ class LocalSubject(LoopSubject):
 
     def __init__(self, stage: LocalStage) -> None:
         self._stage, self.accounts, self.loops = stage, stage.accounts, stage.upkeep.loops
+        self.backend = stage.upkeep.context.backend
         self._subject = Subject(stage.backend, "standard", SECONDS, owner=OWNER)
 
     async def create(self, name: str, **fields: Any) -> str:

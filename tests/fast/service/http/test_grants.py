@@ -100,7 +100,7 @@ def test_child_has_no_more_than_its_parent() -> None:
         parent = (await create(api, key="parent", budget=5, grants=grants)).json()
 
         async def child(**body: Any) -> Any:
-            fields = {"parent": parent["id"], "budget": 5, **body}
+            fields = {"parent": parent["id"], "budget": 2, **body}
             return await create(api, key=f"child {sorted(body)}", **fields)
 
         for wider in ({"ports": [80, 3000]}, {"capabilities": ["git"]}, {"size": "medium"}, {"life": 7200}):

@@ -109,7 +109,9 @@ def test_an_operator_gets_no_access_to_a_workspace_by_creating_it(field: str) ->
         bob = (await api.request("bob", "GET", "/me")).json()["owner"]
         own_owner = (await api.request("oscar", "GET", "/me", **operator)).json()["owner"]
         own_workspace = await create(api, "oscar", **{"class": "wide"})
-        fields = {"shared": {"shared": {own_owner: "rw"}}, "parent": {"parent": own_workspace["id"]}}[field]
+        fields = {"shared": {"shared": {own_owner: "rw"}}, "parent": {"parent": own_workspace["id"], "budget": 1}}[
+            field
+        ]
         body = {"class": "wide", "owner": bob, **fields}
         refused = await api.request("oscar", "POST", "/workspaces", body, **operator)
         assert (refused.status_code, field in refused.json()["detail"]) == (403, True)

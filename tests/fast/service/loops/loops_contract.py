@@ -11,9 +11,11 @@ from typing import Any
 
 from agentenv.core.ledger.budgets import MonthlySpend, Policy, Rates
 from agentenv.core.ledger.rows import Row
+from agentenv.core.workspaces.child_budgets import ChildBudget, ChildBudgets
 from agentenv.core.workspaces.workspace import Event, Timeout, Workspace
 from agentenv.service.ledger.budgets import MonthlyAccounts
 from agentenv.service.loops.scheduler import Loop
+from agentenv.service.workspaces.backend_protocol import LoopBackend
 
 OWNER = "u-1"
 RATES = Rates(Decimal("0.036"), Decimal("0.004"), Decimal("0.0005"))
@@ -34,6 +36,9 @@ class SpentAccounts(MonthlyAccounts):
         assert owner == OWNER
         return MonthlySpend(self.policy, [self._row(id_, amount) for id_, amount in self.dollars.items()])
 
+    async def month_of(self, owner: str) -> MonthlySpend:
+        return self.recently_spent(owner)
+
     def _row(self, id_: str, dollars: str) -> Row:
         seconds = Decimal(dollars) / RATES.core_hour * 3600
         return Row(
@@ -51,6 +56,7 @@ class SpentAccounts(MonthlyAccounts):
 class LoopSubject(ABC):
     """A class with an idle time of 20 minutes, its workspaces, and the loops over them."""
 
+    backend: LoopBackend
     loops: Iterable[Loop]
     accounts: SpentAccounts
 
@@ -100,6 +106,24 @@ class LoopSubject(ABC):
         for name in names:
             assert (await loops[name].run(lambda: True)).failures == ()
             await self.settle()
+
+    async def hold(self, parent: str, child: str, amount: str) -> None:
+        """Let a child hold a part of its parent's budget from now on."""
+        workspace = await self.get(parent)
+        assert workspace is not None
+        current = await self.backend.reread(workspace, [])
+        assert current is not None
+        held = ChildBudget(OWNER, Decimal(amount), self.now(), "a")
+        assert await current.set_budget(workspace.budget, ChildBudgets({child: held}))
+
+    async def budget(self, id_: str) -> tuple[str | None, dict[str, str], str]:
+        """Return a workspace's rest, what its children hold, and what ended ones have spent."""
+        workspace = await self.get(id_)
+        assert workspace is not None
+        children = workspace.child_budgets
+        held = {child: f"{each.amount:f}" for child, each in children.held.items()}
+        rest = None if workspace.budget is None else f"{workspace.budget.normalize():f}"
+        return rest, held, f"{children.spent.normalize():f}"
 
     async def state(self, id_: str) -> tuple[str, str | None]:
         workspace = await self.get(id_)
@@ -177,6 +201,47 @@ async def a_child_is_deleted_after_its_parent(subject: LoopSubject) -> None:
     assert deleted.destroy_after is not None
 
 
+async def an_ended_child_gives_back_what_it_did_not_spend(subject: LoopSubject) -> None:
+    parent = await subject.create("a", budget=Decimal(3))
+    child = await subject.create("b", parent=parent, budget=Decimal(2))
+    await subject.hold(parent, child, "2")
+    subject.pass_by(minutes=20)
+    await subject.run("child-budgets")
+    assert await subject.budget(parent) == ("3", {child: "2"}, "0")
+    subject.accounts.dollars[child] = "0.5"
+    await subject.delete(child, timedelta(days=1))
+    subject.pass_by(minutes=1)
+    await subject.run("child-budgets")
+    subject.pass_by(minutes=14)
+    await subject.run("child-budgets")
+    assert await subject.budget(parent) == ("3", {child: "2"}, "0")
+    subject.pass_by(minutes=2)
+    await subject.run("child-budgets", "child-budgets")
+    assert await subject.budget(parent) == ("4.5", {}, "0.5")
+    subject.pass_by(days=31)
+    await subject.run("child-budgets", "child-budgets")
+    assert await subject.budget(parent) == ("5", {}, "0")
+
+
+async def a_child_that_was_never_created_gives_back_its_budget(subject: LoopSubject) -> None:
+    parent = await subject.create("a", budget=Decimal(3))
+    await subject.run("child-budgets")
+    await subject.hold(parent, "w-never", "2")
+    for minutes, expected in ((1, "3"), (14, "3"), (2, "5")):
+        subject.pass_by(minutes=minutes)
+        await subject.run("child-budgets")
+        assert (await subject.budget(parent))[0] == expected
+
+
+async def a_parent_without_a_budget_gets_none_back(subject: LoopSubject) -> None:
+    parent = await subject.create("a")
+    await subject.hold(parent, "w-never", "2")
+    await subject.run("child-budgets")
+    subject.pass_by(minutes=16)
+    await subject.run("child-budgets")
+    assert await subject.budget(parent) == (None, {}, "0")
+
+
 async def retained_data_is_destroyed_when_its_time_is_over(subject: LoopSubject) -> None:
     id_ = await subject.create("a")
     await subject.delete(id_, timedelta(days=1))
@@ -244,6 +309,9 @@ CONTRACT: tuple[Callable[[LoopSubject], Awaitable[None]], ...] = (
     a_wake_time_resumes_once,
     a_timeout_destroys_a_workspace_with_its_data,
     a_child_is_deleted_after_its_parent,
+    an_ended_child_gives_back_what_it_did_not_spend,
+    a_child_that_was_never_created_gives_back_its_budget,
+    a_parent_without_a_budget_gets_none_back,
     retained_data_is_destroyed_when_its_time_is_over,
     the_end_of_its_chat_shortens_the_retention_of_a_session,
     near_its_budget_an_owner_is_notified_once,

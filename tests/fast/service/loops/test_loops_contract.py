@@ -40,6 +40,8 @@ class ClusterSubject(LoopSubject):
         context = self.cluster.context(monotonic=self._monotonic)
         budgets = Budgets(context.backend, self.accounts, published, Metrics(), publish=publish)
         context.refuse_wake = budgets.refuse_wake
+        context.accounts = self.accounts
+        self.backend = context.backend
         self.loops = loops_of_workspaces(context, budgets)
 
     def _monotonic(self) -> float:

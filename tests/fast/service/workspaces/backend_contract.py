@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agentenv.core.workspaces.child_budgets import ChildBudget, ChildBudgets
 from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter, Lease, Timeout, Workspace
 from agentenv.service.http.problems import Problem
 from agentenv.service.workspaces.backend_protocol import Backend
@@ -202,6 +203,31 @@ async def a_timeout_starts_anew_once_it_is_over(subject: Subject) -> None:
     assert changed.workspace.timeout == Timeout(5, "delete")
 
 
+async def changes_at_once_are_all_made(subject: Subject) -> None:
+    created = await subject.create(labels={"first": "yes"})
+
+    def adding(name: str) -> Callable[[Workspace], Changes]:
+        return lambda workspace: Changes(labels={**workspace.labels, name: "yes"})
+
+    names = [f"label-{number}" for number in range(10)]
+    await asyncio.gather(*(subject.backend.change(created.id, adding(name)) for name in names))
+    changed = await subject.backend.get(created.id)
+    assert changed is not None
+    assert changed.labels == dict.fromkeys(["first", *names], "yes")
+
+
+async def a_budget_that_was_changed_meanwhile_is_not_set(subject: Subject) -> None:
+    created = await subject.create(budget=Decimal(5))
+    held = {MISSING: ChildBudget(subject.owner, Decimal(2), datetime.now(UTC).replace(microsecond=0), "a")}
+    taken = Changes(budget=Decimal(3), child_budgets=ChildBudgets(held))
+    await subject.backend.change(created.id, lambda _: taken)
+    late = Changes(budget=Decimal(5), budget_was=Decimal(5))
+    await refused(subject.backend.update(created.id, late, wait=0), "busy")
+    lowered = Changes(budget=Decimal(1), budget_was=Decimal(3))
+    workspace = (await subject.backend.update(created.id, lowered, wait=0)).workspace
+    assert (workspace.budget, workspace.child_budgets) == (Decimal(1), ChildBudgets(held))
+
+
 async def a_missing_workspace_is_not_found(subject: Subject) -> None:
     backend = subject.backend
     assert await backend.get(MISSING) is None
@@ -214,6 +240,7 @@ async def a_missing_workspace_is_not_found(subject: Subject) -> None:
         backend.attach(MISSING, _lease("one")),
         backend.detach(MISSING, "one"),
         backend.update(MISSING, Changes(labels={}), wait=0),
+        backend.change(MISSING, lambda _: Changes(labels={})),
         backend.events(MISSING),
     ):
         await refused(work, "not-found")
@@ -254,6 +281,8 @@ CONTRACT: tuple[Callable[[Subject], Awaitable[None]], ...] = (
     a_list_is_in_order_and_filtered,
     the_end_of_a_chat_is_recorded_once,
     a_timeout_starts_anew_once_it_is_over,
+    changes_at_once_are_all_made,
+    a_budget_that_was_changed_meanwhile_is_not_set,
     a_missing_workspace_is_not_found,
     a_running_workspace_has_events_and_an_address_of_its_claim,
 )
