@@ -10,8 +10,11 @@ from agentenv.cli.prove.deployment import START_SECONDS, Deployment, Object
 from agentenv.cli.prove.promises import Broken, NotTried, Promise
 from agentenv.client import ApiError
 from agentenv.rehearsal.controlplane.client import ApiError as KubeError
+from agentenv.rehearsal.controlplane.nodes.interruptions import queue_of, send_warning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agentenv.client.api import UsageLine
 
 _WARM_SECONDS = 5.0
@@ -80,18 +83,55 @@ def survives_eviction(deployment: Deployment) -> str:
 
 
 def survives_spot(deployment: Deployment) -> str:
-    """Interrupt the Spot instance of a workspace with AWS FIS; it must come back on another node with its files."""
-    if deployment.surroundings.simulated:
-        raise NotTried("the simulated account has no AWS FIS")
-    if deployment.spot_role is None:
+    """Interrupt the Spot instance of a running workspace: it moves to another node with its files, as its holder is
+    told, and its processes have time to end. An account does it by AWS FIS, a rehearsal by EC2's warning.
+    """
+    if not deployment.surroundings.simulated and deployment.spot_role is None:
         raise NotTried("no role for AWS FIS was given with --interrupt-spot")
     with deployment.workspace() as workspace:
-        pod = deployment.pod(workspace)
+        id_, pod = str(workspace["id"]), deployment.pod(workspace)
         node = deployment.kubernetes.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
         if node["metadata"]["labels"].get("karpenter.sh/capacity-type") != "spot":
             raise NotTried("the workspace is not on a Spot instance")
         region, _, instance = node["spec"]["providerID"].removeprefix("aws:///").partition("/")
-        return _replaced(deployment, workspace, pod, lambda: interrupt(deployment, region[:-1], instance))
+        cause = warn if deployment.surroundings.simulated else interrupt
+        deployment.run(id_, _ENDS_SLOWLY)
+        states = set[str]()
+        evidence = _replaced(deployment, workspace, pod, lambda: cause(deployment, region[:-1], instance), states)
+        if "moving" not in states:
+            raise Broken(f"the workspace was never `moving`, but {', '.join(sorted(states))}")
+        if (after := deployment.pod(workspace)["spec"]["nodeName"]) == node["metadata"]["name"]:
+            raise Broken(f"it runs on {after} again, which goes away")
+        if "in time" not in deployment.run(id_, "cat ~/ended 2>/dev/null || true"):
+            raise Broken("a process of the workspace had no time to end")
+        message = deployment.wait(lambda: _event(deployment, id_, "Moving"), START_SECONDS, "its holder was not told")
+    return f"{evidence}; its holder was told: {message}"
+
+
+# A process in the background that a signal ends, and that takes a while for it.
+_ENDS_SLOWLY = """
+setsid sh -c 'trap "sleep 5; echo in time > ~/ended; exit 0" TERM; touch ~/started; while :; do sleep 0.2; done' \
+  > /dev/null 2>&1 &
+while [ ! -e ~/started ]; do sleep 0.1; done
+"""
+
+
+def _event(deployment: Deployment, id_: str, reason: str) -> str:
+    """Return the message of an event in the stream of a workspace, as a client that follows it gets it."""
+    for message in deployment.service.follow_events(after="0", workspace=id_):
+        if message.kind == "event" and message.data["reason"] == reason:
+            return str(message.data["message"])
+        if message.kind == "ready":
+            break
+    return ""
+
+
+def warn(deployment: Deployment, region: str, instance: str) -> str:  # noqa: ARG001 - as `interrupt`
+    """Send EC2's warning of an instance to the queue that Karpenter reads."""
+    controller = deployment.kubernetes.get("/apis/apps/v1/namespaces/karpenter/deployments/karpenter")
+    sqs = deployment.client("sqs")
+    send_warning(sqs, sqs.get_queue_url(QueueName=queue_of(controller))["QueueUrl"], instance)
+    return f"warned {instance} by EC2's message"
 
 
 def interrupt(deployment: Deployment, region: str, instance: str) -> str:
@@ -146,14 +186,18 @@ def is_accounted(deployment: Deployment) -> str:
     return f"the ledger has {row['hours']} hours of {row['workspace']} in class {row['class']} on {row['day']}"
 
 
-def _replaced(deployment: Deployment, workspace: Object, pod: Object, cause: object) -> str:
-    """Cause the loss of a pod; wait for the next one, and check a file of the home."""
+def _replaced(
+    deployment: Deployment, workspace: Object, pod: Object, cause: Callable[[], str], states: set[str] | None = None
+) -> str:
+    """Cause the loss of a pod; wait for the next one, and check a file of the home. `states` gets those on the way."""
     text = secrets.token_hex(8)
     deployment.run(workspace["id"], f"echo {text} > ~/proof; sync")
     began = time.monotonic()
-    evidence = cause() if callable(cause) else str(cause)
+    evidence = cause()
 
     def replaced() -> bool:
+        if states is not None:
+            states.add(deployment.service.get_workspace(workspace["id"])["state"])
         try:
             return deployment.pod(workspace)["metadata"]["uid"] != pod["metadata"]["uid"]
         except KubeError as error:

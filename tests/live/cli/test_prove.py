@@ -15,7 +15,7 @@ from tests.live.cli.test_rehearse import AGENTENV, eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 # What a rehearsal has no counterpart of, or does not wait for; each says so in its evidence.
-NOT_SIMULATED = {"spot", "granted", "accounting"}
+NOT_SIMULATED = {"granted", "accounting"}
 
 
 def _command(output: Path) -> list[str]:
