@@ -76,6 +76,8 @@ async def _not_offered(_request: Request, failure: Exception) -> Response:
 
 async def _malformed(_request: Request, failure: Exception) -> Response:
     assert isinstance(failure, RequestValidationError)  # noqa: S101
+    if any(tuple(error["loc"]) == ("path", "id") for error in failure.errors()):
+        return _response(HTTPStatus.NOT_FOUND, "the sandbox was not found: no sandbox has such an id")
     rows = [f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}" for error in failure.errors()]
     return _response(HTTPStatus.BAD_REQUEST, "; ".join(rows[:5]))
 

@@ -46,9 +46,10 @@ async def create(
     caller: CurrentCaller,
     dependencies: RequestDependencies,
     idempotency_key: Annotated[str | None, Header()] = None,
+    user_agent: Annotated[str, Header()] = "",
 ) -> Document:
     """Create a sandbox, or return the one that its key names."""
-    request = await sandbox_request(dependencies, caller, body, idempotency_key)
+    request = await sandbox_request(dependencies, caller, body, idempotency_key, user_agent)
     result = await create_workspace(dependencies, caller, request, wait=WAIT)
     workspace = result.workspace
     if result.existed:

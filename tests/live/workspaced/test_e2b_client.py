@@ -125,6 +125,8 @@ def test_folders_are_listed_moved_and_removed(client: Client) -> None:
     assert client.files.exists("moved/c")
     client.files.remove("moved")
     assert not client.files.exists("moved")
+    client.files.write("file", "x")
+    assert not client.files.exists("file/below")
 
 
 def test_watch_reports_file_events(client: Client) -> None:

@@ -103,7 +103,7 @@ func (d *Directory) Find(name string) (Account, error) {
 		return d.Self(), nil
 	}
 	if d.self.UID != 0 {
-		return Account{}, fmt.Errorf("%w: this sandbox runs as %s (uid %d) and cannot become %q",
+		return Account{}, fmt.Errorf("%w: this sandbox runs as %s (uid %d) and cannot become %q; install into the home, or have the image of its class changed",
 			ErrUnknown, d.self.Name, d.self.UID, name)
 	}
 	found.Shell = usableShell(found.Shell)

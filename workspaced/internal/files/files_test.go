@@ -426,7 +426,7 @@ func TestNobodyWritesAsAnotherUser(t *testing.T) {
 	for path, want := range map[string]int{folder + "/bobs": 200, "/etc/workspaced-test": 403, "/root/x": 403} {
 		r := httptest.NewRequest("POST", "/files?username=bob&path="+url.QueryEscape(path), strings.NewReader("x"))
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != want {
+		if h.ServeHTTP(w, r); w.Code != want || strings.Contains(w.Body.String(), ".part") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}

@@ -96,6 +96,10 @@ func prepare(path string, size int64, withMetadata bool) (placement, error) {
 		file, err = os.OpenFile(target, os.O_WRONLY|os.O_TRUNC, 0)
 		return placement{file: file, target: target}, err
 	}
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		failed.Path = target // callers know nothing of the temporary file
+	}
 	return placement{file: file, temporary: temporary, target: target, mode: mode}, err
 }
 

@@ -59,7 +59,12 @@ func (s *Service) Stat(_ context.Context, r *connect.Request[filesystem.StatRequ
 		return nil, err
 	}
 	var entry *filesystem.EntryInfo
-	if err := who.As(func() (err error) { entry, err = Entry(s.accounts, path); return err }); err != nil {
+	err = who.As(func() (err error) { entry, err = Entry(s.accounts, path); return err })
+	if errors.Is(err, syscall.ENOTDIR) {
+		// Nothing exists below a file: callers ask by this whether something does.
+		return nil, connect.NewError(connect.CodeNotFound, err)
+	}
+	if err != nil {
 		return nil, problem(err)
 	}
 	return connect.NewResponse(&filesystem.StatResponse{Entry: entry}), nil

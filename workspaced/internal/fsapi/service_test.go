@@ -85,6 +85,10 @@ func TestErrors(t *testing.T) {
 			_, err := c.Stat(ctx, request(&filesystem.StatRequest{Path: "nope"}))
 			return err
 		}, connect.CodeNotFound},
+		"stat below a file": {func(ctx context.Context) error {
+			_, err := c.Stat(ctx, request(&filesystem.StatRequest{Path: "file/x"}))
+			return err
+		}, connect.CodeNotFound},
 		"NUL": {func(ctx context.Context) error {
 			_, err := c.Stat(ctx, request(&filesystem.StatRequest{Path: "a\x00"}))
 			return err

@@ -263,6 +263,18 @@ def test_what_a_class_has_anyway_is_accepted(service: Service) -> None:
     Sandbox.create("offline", allow_internet_access=False)
 
 
+@pytest.mark.parametrize("client", ["e2b-python-sdk/2.0.0", "e2b-js-sdk/2.50.0 e2b-code-interpreter/2.1.0"])
+def test_what_older_clients_always_send_is_no_request(service: Service, client: str) -> None:
+    """Clients before 2.51 allow the internet unless their caller says otherwise."""
+    headers = {"User-Agent": client}
+    sandbox = Sandbox.create("offline", allow_internet_access=True, api_headers=headers)
+    assert sandbox.get_info().allow_internet_access is False
+    with pytest.raises(SandboxException, match=r"reach the internet"):
+        Sandbox.create("standard", allow_internet_access=False, api_headers=headers)
+    with pytest.raises(SandboxException, match=r"do not reach the internet"):
+        Sandbox.create("offline", allow_internet_access=True, api_headers={"User-Agent": "e2b-js-sdk/2.51.0"})
+
+
 def test_unknown_and_forbidden_templates(service: Service) -> None:
     for template, status in (("nothing", 404), ("team/name", 404), ("standard:unknown", 404), ("secret", 403)):
         with pytest.raises(SandboxException, match=f"^{status}: ") as refused:
@@ -292,6 +304,16 @@ def test_snapshots_forks_networks_and_templates_are_not_offered(service: Service
         Template.build(Template().from_image("debian"), alias="mine")
     assert Template.exists("standard")
     assert not Template.exists("nothing")
+
+
+@pytest.mark.parametrize("id_", ["nothing", "Nothing_Of.Ours", "x" * 300])
+def test_sandbox_that_cannot_exist_is_not_found(service: Service, id_: str) -> None:
+    assert not Sandbox.kill(id_)
+    for act in (Sandbox.get_info, Sandbox.connect, Sandbox.pause, Sandbox.get_metrics):
+        with pytest.raises(SandboxNotFoundException):
+            act(id_)
+    with pytest.raises(SandboxNotFoundException):
+        Sandbox.set_timeout(id_, 60)
 
 
 def test_what_is_not_offered_of_a_killed_sandbox_is_not_found(service: Service) -> None:
