@@ -1,8 +1,8 @@
 """When a workspace ends: at its deadline it is suspended for good, at its class's maximum lifetime it is deleted.
 
-Its data is retained either way. A child is deleted when its parent is gone, and a session when its chat leaves the
-archive, which the chat application reports. A workspace with a timeout ends as that says, to the second: both its
-timestamps are by the API server's clock.
+Its data is retained either way. A child is deleted when its parent is gone, and suspended with one that is suspended at
+its deadline. A session is deleted when its chat leaves the archive, which the chat application reports. One with a
+timeout ends as that says, to the second: both its timestamps are by the API server's clock.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ class EndDecision:
     keep_for: timedelta | None = None
 
 
-def end_decision(workspace: Workspace, limits: Limits, now: datetime, *, parent_is_gone: bool = False) -> EndDecision:
-    """Return the action for a workspace now."""
+def end_decision(
+    workspace: Workspace, limits: Limits, now: datetime, *, parent_is_gone: bool = False, parent_is_over: bool = False
+) -> EndDecision:
+    """Return the action for a workspace now. A parent is over that is suspended at its deadline."""
     if workspace.state == "deleting":
         return EndDecision("nothing", "it is being deleted")
     # Without a retention period nothing is deleted, because its data would have no end.
@@ -38,10 +40,11 @@ def end_decision(workspace: Workspace, limits: Limits, now: datetime, *, parent_
     why = "its parent was deleted" if parent_is_gone else _why_expired(workspace, limits, now)
     if why is not None and limits.kept_for(workspace.mode) is not None:
         return EndDecision("delete", why, limits.kept_for(workspace.mode))
-    if workspace.timeout is None and workspace.deadline is not None and has_passed(workspace.deadline, now):
+    passed = workspace.timeout is None and workspace.deadline is not None and has_passed(workspace.deadline, now)
+    if passed or parent_is_over:
         if workspace.state in {"suspending", "suspended"} and workspace.suspended_because in {"deadline", "budget"}:
             return EndDecision("nothing", "it is already suspended for good")
-        return EndDecision("suspend", "its deadline has passed")
+        return EndDecision("suspend", "its deadline has passed" if passed else "the deadline of its parent has passed")
     return EndDecision("nothing", "its end is in the future")
 
 

@@ -89,14 +89,28 @@ async def wake_due(context: LoopContext, should_continue: ShouldContinue) -> Pas
 async def end_expired(context: LoopContext, should_continue: ShouldContinue) -> PassResult:
     """End expired workspaces: suspend them at their deadline, delete them at the end of their class's lifetime.
 
-    Children whose parent is gone are deleted too.
+    Descendants of a workspace that is gone are deleted too, and those of one past its deadline suspended.
     """
     limits = await context.backend.limits()
-    gone = await _gone_parents(context, limits)
+    deleted = await _gone_parents(context, limits)
+    workspaces = await context.backend.recent_workspaces(AGE)
+    children: dict[str, list[str]] = {}
+    for workspace in workspaces:
+        children.setdefault(workspace.parent or "", []).append(workspace.id)
+    gone = deleted | _descendants(deleted, children)
+    # One with a timeout is only paused.
+    over = {each.id for each in workspaces if each.suspended_because == "deadline" and each.timeout is None}
+    over |= _descendants(over, children)
 
     def decision_of(workspace: Workspace) -> EndDecision:
         class_limits = limits.get(workspace.class_name, _NONE)
-        return end_decision(workspace, class_limits, context.clock.now(), parent_is_gone=workspace.parent in gone)
+        return end_decision(
+            workspace,
+            class_limits,
+            context.clock.now(),
+            parent_is_gone=workspace.parent in gone,
+            parent_is_over=workspace.parent in over,
+        )
 
     return await _end(context, should_continue, decision_of)
 
@@ -131,6 +145,17 @@ async def _end(
         return False
 
     return await each(context, should_continue, each_of(rotated(candidates, context.clock.now())), end_one)
+
+
+def _descendants(ids: Iterable[str], children: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the descendants of workspaces, by the children of each."""
+    found: set[str] = set()
+    open_ = list(ids)
+    while open_:
+        new = set(children.get(open_.pop(), ())) - found
+        found |= new
+        open_ += new
+    return found
 
 
 async def _gone_parents(context: LoopContext, classes: Iterable[str]) -> set[str]:
