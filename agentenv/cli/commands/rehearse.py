@@ -165,12 +165,16 @@ def check_stack_exists(project: Path, stack: str) -> None:
 
 def keep_running(opened: Stage, engine: Engine) -> dict[str, str]:
     """Keep the rehearsal running, print how to use it, and return the same for the report."""
+    from agentenv.cli.workspaces.locate import TOKEN, TOKEN_FILE
+
     record: dict[str, Any] = opened.keep(engine)
     ways_in = connections(opened)
     variables = {**record["environment"], **ways_in}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(variables.items())]
+    if TOKEN_FILE in ways_in:
+        lines.append(f'export {TOKEN}="$(cat "${TOKEN_FILE}")"')
     script = opened.run.folder / "use.sh"
-    script.touch(mode=0o600)  # it holds a token
+    script.touch(mode=0o600)  # it holds credentials
     script.write_text("\n".join([*lines, f"cd {shlex.quote(str(engine.project))}", ""]), encoding="utf-8")
     end = shlex.join([sys.argv[0], "rehearse", "--end", opened.run.id])
     sys.stderr.write(
@@ -183,8 +187,11 @@ def keep_running(opened: Stage, engine: Engine) -> dict[str, str]:
 
 
 def connections(opened: Stage) -> dict[str, str]:
-    """Return the variables that lead kubectl and `agentenv workspace` to a kept rehearsal, with a token of a day."""
-    from agentenv.cli.workspaces.locate import SERVICE, TOKEN
+    """Return the variables that lead kubectl and `agentenv workspace` to a kept rehearsal.
+
+    The token is valid for a day. It is in a file that only its user reads, and is not printed.
+    """
+    from agentenv.cli.workspaces.locate import SERVICE, TOKEN_FILE
     from agentenv.rehearsal.scenario import service_probe
     from agentenv.rehearsal.scenario.pool_probe import audience_of
 
@@ -194,7 +201,10 @@ def connections(opened: Stage) -> dict[str, str]:
     found = {"KUBECONFIG": str(plane.layout.kubeconfig("admin"))}
     if service_probe.is_deployed(plane.client):
         service = service_probe.connect(plane.client, folder, audience_of(plane.client), "rehearsal", 86_400)
-        found |= {SERVICE: service.address, TOKEN: service.token}
+        file = opened.run.folder / "service.token"
+        file.touch(mode=0o600)
+        file.write_text(service.token, encoding="utf-8")
+        found |= {SERVICE: service.address, TOKEN_FILE: str(file)}
     return found
 
 

@@ -79,6 +79,17 @@ def test_retained_rehearsal_can_be_used_and_ended(cache: Path) -> None:
     [rehearsal] = json.loads(agentenv(cache, "rehearse", "--kept", "--json").stdout)["kept"]
     try:
         script = Path(rehearsal["folder"]) / "use.sh"
+        token = Path(rehearsal["folder"]) / "service.token"
+        printed = dict(
+            line.strip().split("=", 1) for line in ended.stderr.splitlines() if line.startswith("  AGENTENV_")
+        )
+        assert printed == {"AGENTENV_SERVICE": printed["AGENTENV_SERVICE"], "AGENTENV_TOKEN_FILE": str(token)}
+        assert f"KUBECONFIG={rehearsal['folder']}" in ended.stderr
+        assert token.stat().st_mode & 0o077 == 0
+        assert token.read_text(encoding="utf-8") not in ended.stderr
+        listed = f". '{script}' && test -n \"$AGENTENV_TOKEN\" && '{AGENTENV}' workspace list --json"
+        workspaces = subprocess.run(["sh", "-c", listed], capture_output=True, text=True, check=False)
+        assert workspaces.returncode == 0, workspaces.stderr
         used = subprocess.run(
             ["sh", "-c", f". '{script}' && '{tools_pulumi()}' stack output --json --stack local"],
             capture_output=True,
