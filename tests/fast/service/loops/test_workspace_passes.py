@@ -397,7 +397,7 @@ def test_a_request_keeps_a_later_deadline_than_that_of_the_timeout() -> None:
     assert cluster.notes()[DEADLINE] == later
 
 
-def test_children_end_some_time_after_their_parent(cluster: Cluster) -> None:
+def test_descendants_end_some_time_after_a_parent(cluster: Cluster) -> None:
     cluster.workspace("w-child", **{PARENT_WORKSPACE: "w-1"})
     cluster.workspace("w-other", **{PARENT_WORKSPACE: "w-child"})
     clock = [0.0]
@@ -412,7 +412,7 @@ def test_children_end_some_time_after_their_parent(cluster: Cluster) -> None:
     clock[0] += 60
     assert run(end_expired, context, always).steps == 0
     cluster.server.objects.pop((CLAIMS, SPACE, "w-1"))
-    for seconds, steps in ((60.0, 0), (PARENT_GRACE, 1), (60.0, 0), (PARENT_GRACE, 1)):
+    for seconds, steps in ((60.0, 0), (PARENT_GRACE, 2)):
         clock[0] += seconds
         assert run(end_expired, context, always).steps == steps
     assert cluster.server.names(CLAIMS) == []
