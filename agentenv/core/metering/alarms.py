@@ -12,8 +12,6 @@ from typing import Any
 from agentenv.core.metering.rule import EVERY
 
 GROUP = "alarms"
-# Karpenter deletes a NodeClaim that has not registered for 15 minutes, and launches another one.
-_WINDOW = "1h"
 RUNBOOK = "docs/how-to/runbook.md"
 
 
@@ -23,21 +21,31 @@ class Alarm:
 
     name: str
     expr: str
+    lasts: str
     summary: str
 
 
 def nodes_do_not_register(threshold: int) -> Alarm:
     """Return the alarm on NodeClaims that come and go without becoming nodes: more than `threshold` an hour and pool.
 
-    Karpenter counts a node when its NodeClaim registers. A pool none of whose nodes ever did has no such series.
+    Karpenter counts a node when its NodeClaim registers, and deletes one that has not registered for 15 minutes.
+    Totals are compared, and not increases: a counter's series begins with its first event, which no increase has. Those
+    that are being launched count, too, so it waits until they would have registered.
     """
-    created = f"sum by (nodepool) (increase(karpenter_nodeclaims_created_total[{_WINDOW}]))"
-    registered = f"sum by (nodepool) (increase(karpenter_nodes_created_total[{_WINDOW}]))"
+    now, before = _unregistered(""), _unregistered(" offset 1h")
     return Alarm(
         "NodesDoNotRegister",
-        f"{created} - ({registered} or {created} * 0) > {threshold}",
+        f"{now} - ({before} or {now} * 0) > {threshold}",
+        "10m",
         "{{ $value | humanize }} NodeClaims of the pool {{ $labels.nodepool }} did not become nodes within an hour",
     )
+
+
+def _unregistered(offset: str) -> str:
+    """Return how many NodeClaims of each pool have not registered since Karpenter started."""
+    created = f"sum by (nodepool) (karpenter_nodeclaims_created_total{offset})"
+    registered = f"sum by (nodepool) (karpenter_nodes_created_total{offset})"
+    return f"({created} - ({registered} or {created} * 0))"
 
 
 def alarm_group(threshold: int) -> dict[str, Any]:
@@ -49,6 +57,7 @@ def alarm_group(threshold: int) -> dict[str, Any]:
             {
                 "alert": alarm.name,
                 "expr": alarm.expr,
+                "for": alarm.lasts,
                 "labels": {"severity": "warning"},
                 "annotations": {"summary": alarm.summary, "runbook": RUNBOOK},
             }

@@ -23,6 +23,7 @@ import pytest
 from agentenv.core.capabilities.cluster_facts import DAEMON_PORT
 from agentenv.core.gateway.envoy import DESTINATION, HEADERS_OF_A_HOST, EnvoyPlan, bootstrap
 from agentenv.core.gateway.hosts import parse_host
+from agentenv.rehearsal.cloud.network_load_balancers import IDLE_SECONDS as BALANCER_IDLE
 from tests.fast.core.gateway.running import (
     DOMAIN,
     ENVOY,
@@ -494,3 +495,15 @@ def test_connections_are_bounded_by_the_memory_of_the_container() -> None:
     assert small == 8_192
     assert large == 99_942
     assert EnvoyPlan(DOMAIN, WORKSPACES, 8080, memory=64 * 2**20).most_connections == 1_000
+
+
+def test_connections_are_used_or_closed_before_the_load_balancer_drops_them() -> None:
+    listener = bootstrap(EnvoyPlan(DOMAIN, WORKSPACES, 8080))["static_resources"]["listeners"][0]
+    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    durations = {
+        "without a request": manager["common_http_protocol_options"]["idle_timeout"],
+        "a stream without data": manager["stream_idle_timeout"],
+        "HTTP/2 pings": manager["http2_protocol_options"]["connection_keepalive"]["interval"],
+        "packets of TCP": f"{listener['tcp_keepalive']['keepalive_time']}s",
+    }
+    assert {name for name, text in durations.items() if float(text.removesuffix("s")) >= BALANCER_IDLE} == set()
