@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -78,6 +80,26 @@ class Refresh(Body):
     """A request to keep a sandbox for so many seconds more, at least."""
 
     duration: Life = 15
+
+
+# What clients before 2.51 send whenever their caller says nothing.
+_SENDS_DEFAULTS = re.compile(r"e2b-(python|js)-sdk/([01]|2\.([1-4]?[0-9]|50))\.")
+_DEFAULTS: Mapping[str, object] = {
+    "allow_internet_access": True,
+    "auto_pause": False,
+    "auto_pause_memory": True,
+    "auto_resume": AutoResume(enabled=False),
+    "memory": True,
+}
+_B = TypeVar("_B", bound=Body)
+
+
+def requested(body: _B, client: str) -> _B:
+    """Return a body without the defaults that its client, by its user agent, sends for callers that say nothing."""
+    if not _SENDS_DEFAULTS.match(client):
+        return body
+    unsaid = (name for name, default in _DEFAULTS.items() if getattr(body, name, None) == default)
+    return body.model_copy(update=dict.fromkeys(unsaid))
 
 
 class ListQuery(BaseModel):

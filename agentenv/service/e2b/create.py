@@ -78,7 +78,7 @@ def timeout_of(body: NewSandbox, mode: Mode) -> Timeout:
 
 
 async def sandbox_request(
-    dependencies: Dependencies, caller: Caller, body: NewSandbox, idempotency_key: str | None, client: str
+    dependencies: Dependencies, caller: Caller, body: NewSandbox, idempotency_key: str | None
 ) -> CreateRequest:
     """Return what to create for a new sandbox; raise a `Problem` where the caller may not request it."""
     name = named(body.metadata)
@@ -89,7 +89,7 @@ async def sandbox_request(
     request = await create_request(
         dependencies, caller, _workspace(of_class.name, channel, name, idempotency_key), None
     )
-    refuse_options(body, of_class, client)
+    refuse_options(body, of_class)
     timeout = timeout_of(body, name.mode)
     return replace(
         request,

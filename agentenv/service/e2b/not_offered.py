@@ -27,10 +27,6 @@ _NETWORK = (
 )
 
 
-# Clients before 2.51 send `allow_internet_access: true` unless their caller says otherwise.
-_ALWAYS_ALLOWS = re.compile(r"e2b-(python|js)-sdk/([01]|2\.([1-4]?[0-9]|50))\.")
-
-
 @dataclass(frozen=True)
 class NotOffered:
     """Routes that are not offered, and why."""
@@ -54,15 +50,15 @@ def why_not_offered(path: str) -> str | None:
     return next((route.why for route in ROUTES if route.paths.fullmatch(path)), None)
 
 
-def refuse_options(body: NewSandbox, of_class: Class, client: str) -> None:
-    """Raise a `Problem` for an option of a new sandbox that its class does not have; `client` is its user agent."""
+def refuse_options(body: NewSandbox, of_class: Class) -> None:
+    """Raise a `Problem` for an option of a new sandbox that its class does not have."""
     name = of_class.name
     if body.allow_internet_access is False and of_class.reaches_internet:
         raise _refused(
             f"sandboxes of class {name} reach the internet, and a sandbox cannot be cut off by itself",
             "choose a class without the capabilities for it",
         )
-    if body.allow_internet_access is True and not of_class.reaches_internet and not _ALWAYS_ALLOWS.match(client):
+    if body.allow_internet_access is True and not of_class.reaches_internet:
         raise _refused(f"sandboxes of class {name} do not reach the internet", "choose a class that does, such as one"
                        " with the capability `web`")  # fmt: skip
     if any(value not in ({}, [], None) for key, value in (body.network or {}).items() if key != "allowPublicTraffic"):

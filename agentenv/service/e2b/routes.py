@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Path, Query, Response
 
 from agentenv.client.connect_json import SandboxError
 from agentenv.core.workspaces.workspace import Changes, Timeout
-from agentenv.service.e2b.bodies import Connect, ListQuery, NewSandbox, NewTimeout, Pause, Refresh, Resume
+from agentenv.service.e2b.bodies import Connect, ListQuery, NewSandbox, NewTimeout, Pause, Refresh, Resume, requested
 from agentenv.service.e2b.create import sandbox_request, templates_by_mode
 from agentenv.service.e2b.not_offered import refuse_memory
 from agentenv.service.e2b.operations import (
@@ -36,6 +36,7 @@ from agentenv.service.http.values import ID
 router = APIRouter(route_class=AuthenticatedRoute)
 
 Named = Annotated[str, Path(pattern=ID)]
+Client = Annotated[str, Header()]
 NO_CONTENT = 204
 
 
@@ -46,10 +47,10 @@ async def create(
     caller: CurrentCaller,
     dependencies: RequestDependencies,
     idempotency_key: Annotated[str | None, Header()] = None,
-    user_agent: Annotated[str, Header()] = "",
+    user_agent: Client = "",
 ) -> Document:
     """Create a sandbox, or return the one that its key names."""
-    request = await sandbox_request(dependencies, caller, body, idempotency_key, user_agent)
+    request = await sandbox_request(dependencies, caller, requested(body, user_agent), idempotency_key)
     result = await create_workspace(dependencies, caller, request, wait=WAIT)
     workspace = result.workspace
     if result.existed:
@@ -120,9 +121,10 @@ async def pause(
     caller: CurrentCaller,
     dependencies: RequestDependencies,
     body: Pause | None = None,
+    user_agent: Client = "",
 ) -> Response:
     """Pause a sandbox: its processes end, its files are kept until it is killed."""
-    refuse_memory((body or Pause()).memory)
+    refuse_memory(requested(body or Pause(), user_agent).memory)
     workspace, state = await find_sandbox(dependencies, caller, "sleep", id_)
     if state == "paused":
         raise Problem("wrong-state", f"the sandbox {id_} is paused already", "connect to it to resume it")
@@ -140,10 +142,12 @@ async def connect(
     dependencies: RequestDependencies,
     response: Response,
     body: Connect | None = None,
+    *,
+    user_agent: Client = "",
 ) -> Document:
     """Connect to a sandbox: a paused one is resumed, and the end of a running one is moved, but never ahead."""
     workspace, state = await find_sandbox(dependencies, caller, "wake", id_)
-    refuse_memory((body or Connect()).memory)
+    refuse_memory(requested(body or Connect(), user_agent).memory)
     response.status_code = 200 if state == "running" else 201
     workspace = await connect_sandbox(dependencies, caller, workspace, (body or Connect()).timeout)
     return connection(dependencies, caller, workspace)
@@ -155,9 +159,10 @@ async def resume(
     caller: CurrentCaller,
     dependencies: RequestDependencies,
     body: Resume | None = None,
+    user_agent: Client = "",
 ) -> Document:
     """Resume a paused sandbox."""
-    body = body or Resume()
+    body = requested(body or Resume(), user_agent)
     workspace, state = await find_sandbox(dependencies, caller, "wake", id_)
     refuse_memory(body.memory)
     if state == "running":

@@ -265,10 +265,17 @@ def test_what_a_class_has_anyway_is_accepted(service: Service) -> None:
 
 @pytest.mark.parametrize("client", ["e2b-python-sdk/2.0.0", "e2b-js-sdk/2.50.0 e2b-code-interpreter/2.1.0"])
 def test_what_older_clients_always_send_is_no_request(service: Service, client: str) -> None:
-    """Clients before 2.51 allow the internet unless their caller says otherwise."""
+    """Clients before 2.51 allow the internet, keep memory and kill at a timeout unless their caller says otherwise."""
     headers = {"User-Agent": client}
     sandbox = Sandbox.create("offline", allow_internet_access=True, api_headers=headers)
     assert sandbox.get_info().allow_internet_access is False
+    assert sandbox.pause(mode="full", api_headers=headers)
+    desk: dict[str, Any] = {"metadata": {"mode": "user", "key": client}, "api_headers": headers}
+    again = Sandbox.create(lifecycle={"on_timeout": "kill", "auto_resume": False}, **desk)
+    assert again.get_info().lifecycle == {"on_timeout": "pause", "auto_resume": True}
+    memory: Any = {"on_timeout": {"action": "pause", "mode": "full"}}
+    paused = Sandbox.create(lifecycle=memory, api_headers=headers).get_info()
+    assert paused.lifecycle == {"on_timeout": "pause", "auto_resume": False}
     with pytest.raises(SandboxException, match=r"reach the internet"):
         Sandbox.create("standard", allow_internet_access=False, api_headers=headers)
     with pytest.raises(SandboxException, match=r"do not reach the internet"):
