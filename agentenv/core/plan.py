@@ -37,7 +37,7 @@ from agentenv.core.workspaces.seats import SeatPlan, seat_plans
 if TYPE_CHECKING:
     from agentenv.config.sections.capacity import Capacity
     from agentenv.config.sections.cluster import Cluster
-    from agentenv.config.sections.cost import Cost
+    from agentenv.config.sections.cost import Alertmanager, Cost
     from agentenv.config.sections.network import Network
     from agentenv.config.sections.sandbox_controller import SandboxController
     from agentenv.config.sections.storage import Storage
@@ -234,6 +234,7 @@ class MeteringPlan:
     mirrors: Mirrors
     service: bool  # whether the workspace service is scraped, and queries Prometheus
     failed_nodes: int  # an hour that never become nodes, of a pool, from which an alarm fires
+    alertmanager: Alertmanager | None = None  # which is told of alarms
 
 
 @dataclass(frozen=True)
@@ -267,6 +268,7 @@ class Plan:
             Mirrors(self.settings.network.mirrors.registry),
             self.settings.service.deployed,
             self.settings.capacity.failed_nodes_alarm,
+            self.settings.cost.alertmanager,
         )
 
     def with_existing(self, ranges: ExistingRanges) -> Plan:

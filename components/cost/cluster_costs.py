@@ -43,12 +43,16 @@ class ClusterCosts(pulumi.ComponentResource):
             return inner(pulumi.ResourceOptions.merge(pulumi.ResourceOptions(depends_on=[namespace]), more))
 
         roles = metering_policies.create_roles(name, child, service=service)
-        network_policies = metering_policies.create_network_policies(name, namespace_name, child, service=service)
+        network_policies = metering_policies.create_network_policies(
+            name, namespace_name, child, service=service, alertmanager=plan.alertmanager
+        )
         config_map = core.ConfigMap(
             f"{name}-configuration",
             metadata={"name": f"{locations.PROMETHEUS}-{metering_values.CONFIGURATION}", "namespace": namespace_name},
             data=metering_values.configuration(
-                scrape_configs(service=service), rule_file(plan.tariff, failed_nodes=plan.failed_nodes)
+                scrape_configs(service=service),
+                rule_file(plan.tariff, failed_nodes=plan.failed_nodes),
+                plan.alertmanager,
             ),
             opts=child(),
         )

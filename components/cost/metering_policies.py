@@ -9,6 +9,7 @@ from pulumi_kubernetes.rbac import v1 as rbac
 
 from agentenv.components._lib.namespace_network_policy import ANYWHERE, API, DNS, Ports
 from agentenv.components._lib.options import ChildOptions
+from agentenv.config.sections.cost import Alertmanager
 from agentenv.core.metering import locations
 
 Rule = dict[str, Any]
@@ -103,12 +104,14 @@ def _account(app: str) -> rbac.SubjectArgsDict:
     return {"kind": "ServiceAccount", "name": app, "namespace": locations.NAMESPACE}
 
 
-def network_policies(*, service: bool) -> dict[str, Rule]:
+def network_policies(*, service: bool, alertmanager: Alertmanager | None = None) -> dict[str, Rule]:
     """Return the spec of each network policy, by name.
 
     Port forwarding and probes come from the pod's own node, which network policies do not restrict.
     """
     scraped = [_to(_namespace(namespace), port) for namespace, port in exporters(service=service).items()]
+    if alertmanager is not None:
+        scraped.append(_to(_namespace(alertmanager.namespace), alertmanager.port))
     readers = [_app(locations.GRAFANA), _app(locations.OPENCOST)]
     if service:
         readers.append({**_namespace(locations.SERVICE), **_app(locations.SERVICE)})
@@ -134,7 +137,12 @@ def network_policies(*, service: bool) -> dict[str, Rule]:
 
 
 def create_network_policies(
-    name: str, namespace: pulumi.Input[str], child: ChildOptions, *, service: bool
+    name: str,
+    namespace: pulumi.Input[str],
+    child: ChildOptions,
+    *,
+    service: bool,
+    alertmanager: Alertmanager | None,
 ) -> Sequence[pulumi.Resource]:
     """Create the network policies: in strict mode a pod without one has no traffic."""
     return [
@@ -144,7 +152,7 @@ def create_network_policies(
             spec=spec,  # pyright: ignore[reportArgumentType] - plain data of its shape
             opts=child(),
         )
-        for app, spec in network_policies(service=service).items()
+        for app, spec in network_policies(service=service, alertmanager=alertmanager).items()
     ]
 
 

@@ -7,6 +7,7 @@ the only copy of any data: charges are in the ledger, and dashboards are in file
 import json
 from typing import Any
 
+from agentenv.config.sections.cost import Alertmanager
 from agentenv.core.metering import locations
 from agentenv.core.metering.sizes import Sizes
 from agentenv.core.nodes.mirrors import Mirrors
@@ -166,11 +167,16 @@ def grafana(sizes: Sizes, mirrors: Mirrors) -> dict[str, Any]:
     }
 
 
-def configuration(scrape_configs: list[dict[str, Any]], rules: dict[str, Any]) -> dict[str, str]:
+def configuration(
+    scrape_configs: list[dict[str, Any]], rules: dict[str, Any], alertmanager: Alertmanager | None = None
+) -> dict[str, str]:
     """Return the configuration files of Prometheus, as JSON, which is valid YAML with one canonical form."""
-    prometheus_config = {
+    prometheus_config: dict[str, Any] = {
         "global": {"scrape_interval": "1m", "evaluation_interval": "1m"},
         "rule_files": ["/etc/config/rules.yml"],
         "scrape_configs": scrape_configs,
     }
+    if alertmanager is not None:
+        address = f"{alertmanager.service}.{alertmanager.namespace}.svc:{alertmanager.port}"
+        prometheus_config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [address]}]}]}
     return {"prometheus.yml": json.dumps(prometheus_config, indent=1), "rules.yml": json.dumps(rules, indent=1)}

@@ -43,6 +43,12 @@ def _labels_before_tags(settings: Settings) -> Iterator[Finding]:
         yield Finding(("cost", "costLabels"), "true without usageExport", also=(("cost", "usageExport"),))
 
 
+def _alertmanager_without_prometheus(settings: Settings) -> Iterator[Finding]:
+    cost = settings.cost
+    if cost.alertmanager is not None and not cost.dashboards:
+        yield Finding(("cost", "alertmanager"), "an Alertmanager with dashboards false", also=(("cost", "dashboards"),))
+
+
 CONSTRAINTS = (
     Constraint(
         "alert-without-recipient",
@@ -71,5 +77,12 @@ CONSTRAINTS = (
         "costLabels with usageExport and costTags: activate",
         "set cost.costTags to activate and enable cost.usageExport, or remove costLabels",
         _labels_before_tags,
+    ),
+    Constraint(
+        "alertmanager-without-prometheus",
+        "the Prometheus that evaluates alarms comes with the dashboards",
+        "alertmanager with dashboards",
+        "enable cost.dashboards, or remove alertmanager",
+        _alertmanager_without_prometheus,
     ),
 )

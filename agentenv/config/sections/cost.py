@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agentenv.config.sections.base import Section
-from agentenv.config.values import Email, Memory, Money, TagText
+from agentenv.config.values import Email, Label, Memory, Money, TagText
 from agentenv.core.values.quantities import Quantity
 
 # At four kilobytes per entry and $0.03 per gigabyte this is at most 2.5 cents a day.
@@ -42,6 +42,15 @@ class StorageMetering(Section):
             " With Elastic throughput each is billed as a read of 4 KB, so 200,000 cost $0.75 a month.",
         ),
     ] = ENTRIES_A_DAY
+
+
+class Alertmanager(Section):
+    """An existing Alertmanager in the cluster, which notifies people of alarms. Its network policies must admit
+    Prometheus."""
+
+    namespace: Annotated[Label, Field(description="Its namespace.")]
+    service: Annotated[Label, Field(description="Its Service.")] = "alertmanager"
+    port: Annotated[int, Field(ge=1, le=65535, description="The port of the Service and of its pods.")] = 9093
 
 
 class Cost(Section):
@@ -113,6 +122,13 @@ class Cost(Section):
             " requests of sandboxes instead of their usage."
         ),
     ] = True
+    alertmanager: Annotated[
+        Alertmanager | None,
+        Field(
+            description="An existing Alertmanager in the cluster, to which Prometheus sends its alarms. Without one"
+            " they are on the dashboard only."
+        ),
+    ] = None
     platform_dashboard: Annotated[
         bool,
         Field(

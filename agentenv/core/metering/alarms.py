@@ -1,7 +1,6 @@
 """The alarms of the cluster, which Prometheus evaluates beside the recording rules.
 
-Nothing sends them: the platform's dashboard shows those that fire, and an Alertmanager or Grafana of your own can read
-them from Prometheus.
+Those that fire are on the platform's dashboard, and are sent to the Alertmanager of the settings, if there is one.
 """
 
 from __future__ import annotations

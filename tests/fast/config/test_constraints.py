@@ -1091,6 +1091,12 @@ SAMPLES = [
         {"cost": {"anomalyMonitor": MONITOR, "anomalyAlerts": True, "alertTo": "platform@example.com"}},
     ),
     Sample(
+        "alertmanager-without-prometheus",
+        "cost.alertmanager",
+        {"cost": {"alertmanager": {"namespace": "monitoring"}, "dashboards": False}},
+        {"cost": {"alertmanager": {"namespace": "monitoring"}}},
+    ),
+    Sample(
         "labels-without-tags",
         "cost.costLabels",
         {"cost": {"costLabels": True, "costTags": "active", "usageExport": True}},

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from agentenv.components.cost.metering_values import configuration
+from agentenv.config.sections.cost import Alertmanager
 from agentenv.core.metering.rules import rule_file
 from agentenv.core.metering.scraping import scrape_configs
 from agentenv.core.metering.tariff import Tariff
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.metering.conftest import TARIFF
 
+ALERTMANAGER = Alertmanager(namespace="monitoring")
 FIXTURES = sorted((Path(__file__).parent / "rules").glob("*.yaml"))
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -41,7 +43,9 @@ def test_prometheus_accepts_its_configuration(
 ) -> None:
     for name in ("ca.crt", "token"):
         (tmp_path / name).touch()
-    for name, text in configuration(scrape_configs(service=service), rule_file(tariff, failed_nodes=2)).items():
+    for name, text in configuration(
+        scrape_configs(service=service), rule_file(tariff, failed_nodes=2), ALERTMANAGER
+    ).items():
         here = text.replace(_ACCOUNT, str(tmp_path)).replace("/etc/config", str(tmp_path))
         (tmp_path / name).write_text(here, encoding="utf-8")
     _promtool(metering_tools, "check", "config", "--lint=all", "--lint-fatal", str(tmp_path / "prometheus.yml"))

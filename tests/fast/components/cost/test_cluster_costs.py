@@ -11,6 +11,7 @@ import pytest
 from agentenv.components.cost.cluster_costs import ClusterCosts, dashboards
 from agentenv.components.cost.metering_policies import exporters, network_policies
 from agentenv.components.cost.metering_values import configuration, grafana, opencost, prometheus
+from agentenv.config.sections.cost import Alertmanager
 from agentenv.core.cost.estimate import model
 from agentenv.core.cost.sandboxes import HEADROOM
 from agentenv.core.metering import locations
@@ -114,6 +115,20 @@ def test_network_policies_allow_only_the_ports_that_are_needed() -> None:
     assert outside == {53}
     ports = {port["port"] for rule in policies[locations.PROMETHEUS]["egress"] for port in rule["ports"]}
     assert ports == {53, 443, 10250, 8080, 9003, 9090}
+
+
+def test_alarms_are_sent_to_the_alertmanager_of_the_settings() -> None:
+    alertmanager = Alertmanager(namespace="monitoring", service="alerts", port=9094)
+    plan_ = MeteringPlan("one", 100, TARIFF, Mirrors(), service=False, failed_nodes=3, alertmanager=alertmanager)
+    graph = registered(lambda: ClusterCosts("metering", plan_))
+    file = json.loads(graph.resource("ConfigMap", "metering-configuration").inputs["data"]["prometheus.yml"])
+    assert file["alerting"] == {"alertmanagers": [{"static_configs": [{"targets": ["alerts.monitoring.svc:9094"]}]}]}
+    policy = graph.resource("NetworkPolicy", "metering-prometheus").inputs["spec"]
+    namespace = {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+    assert [{"namespaceSelector": namespace}] in [
+        rule["to"] for rule in policy["egress"] if rule["ports"][0]["port"] == 9094
+    ]
+    assert "alerting" not in configuration(scrape_configs(), {})["prometheus.yml"]
 
 
 def _texts(value: Any) -> list[str]:
