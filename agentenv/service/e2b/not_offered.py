@@ -21,6 +21,7 @@ _VOLUMES = (
     "volumes are not offered: the home of a sandbox is kept while it is paused; create one with the metadata `mode` and"
     " `key`, which later calls find again"
 )
+_EVERYTHING = ["0.0.0.0/0"]
 _SECRETS = "secrets are not read by the sandbox API; store them with PUT /v1/secrets, and read them in the sandbox"
 _NETWORK = (
     "the network of a sandbox is that of its class and does not change while it runs; choose another class as template"
@@ -52,8 +53,12 @@ def why_not_offered(path: str) -> str | None:
 
 def refuse_options(body: NewSandbox, of_class: Class) -> None:
     """Raise a `Problem` for an option of a new sandbox that its class does not have."""
-    name = of_class.name
-    if body.allow_internet_access is False and of_class.reaches_internet:
+    name, network = (
+        of_class.name,
+        {key: value for key, value in (body.network or {}).items() if value not in ([], {}, None)},
+    )
+    denies_all = network == {"denyOut": _EVERYTHING}  # for the clients the same as no access to the internet
+    if (body.allow_internet_access is False or denies_all) and of_class.reaches_internet:
         raise _refused(
             f"sandboxes of class {name} reach the internet, and a sandbox cannot be cut off by itself",
             "choose a class without the capabilities for it",
@@ -61,9 +66,9 @@ def refuse_options(body: NewSandbox, of_class: Class) -> None:
     if body.allow_internet_access is True and not of_class.reaches_internet:
         raise _refused(f"sandboxes of class {name} do not reach the internet", "choose a class that does, such as one"
                        " with the capability `web`")  # fmt: skip
-    if any(value not in ({}, [], None) for key, value in (body.network or {}).items() if key != "allowPublicTraffic"):
+    if network.keys() - {"allowPublicTraffic"} and not denies_all:
         raise _refused(_NETWORK, "leave `network` out")
-    if (body.network or {}).get("allowPublicTraffic") is True:
+    if network.get("allowPublicTraffic") is True:
         raise _refused(
             "ports of a sandbox are private until they are shared",
             "send the header `e2b-traffic-access-token`, or share the port with PUT /v1/workspaces/{id}/ports/{port}",

@@ -238,7 +238,9 @@ def test_variables_that_a_sandbox_refuses_fail_the_creation(service: Service) ->
     [
         ({"allow_internet_access": False}, "reach the internet"),
         ({"template": "offline", "allow_internet_access": True}, "do not reach the internet"),
-        ({"network": {"deny_out": ["0.0.0.0/0"]}}, "network of a sandbox"),
+        ({"network": {"deny_out": ["0.0.0.0/0"]}}, "reach the internet"),
+        ({"network": {"deny_out": ["192.0.2.0/24"]}}, "network of a sandbox"),
+        ({"template": "offline", "network": {"deny_out": ["0.0.0.0/0"], "allow_out": ["1.1.1.1"]}}, "network of a"),
         ({"network": {"allow_public_traffic": True}}, "private until"),
         ({"mcp": {"github": {}}, "template": "standard"}, "`mcp` is not offered"),
         ({"iam": {"tokens": {"aws": {"audience": "sts", "token_type": "JWT-SVID"}}}}, "`iam` is not offered"),
@@ -261,6 +263,7 @@ def test_what_a_class_does_not_have_is_refused_with_the_way_out(
 def test_what_a_class_has_anyway_is_accepted(service: Service) -> None:
     Sandbox.create("standard", allow_internet_access=True, network={"allow_public_traffic": False}, secure=True)
     Sandbox.create("offline", allow_internet_access=False)
+    Sandbox.create("offline", network={"deny_out": ["0.0.0.0/0"]})
 
 
 @pytest.mark.parametrize("client", ["e2b-python-sdk/2.0.0", "e2b-js-sdk/2.50.0 e2b-code-interpreter/2.1.0"])
