@@ -15,7 +15,6 @@ from typing import Any
 import boto3
 import pytest
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from agentenv.cli.commands.cost import period
 from agentenv.cli.main import FAILED, OK, CommandError, main
@@ -29,6 +28,7 @@ from bench.month.export import export
 from bench.month.record import START, Record, record
 from bench.month.truth import Truth, truth
 from bench.month.whole import month
+from tests.fast.simulated_tables import table_client
 
 OWNERS, SEED = 20, 11
 DAY = timedelta(days=1)
@@ -198,21 +198,15 @@ def test_names_are_escaped(files: tuple[Path, Path, Record, Truth], days: Path, 
     assert "&lt;script&gt;alert(1)" in page.read_text()
 
 
-@mock_aws
-def test_rows_are_read_from_the_ledgers_table(
-    files: tuple[Path, Path, Record, Truth], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    client: Any = boto3.client("dynamodb", region_name="us-east-1")
-    client.create_table(**create_table("ledger"))
+def test_rows_are_read_from_the_ledgers_table(files: tuple[Path, Path, Record, Truth]) -> None:
     rows = files[2].rows[:20]
-    for row in rows:
-        Ledger(client, "ledger").put(row)
-    found = table_rows(client, "ledger", START, START + 30 * DAY)
-    assert sorted(found, key=str) == sorted(rows, key=str)
-    with pytest.raises(CommandError, match="cannot be read"):
-        table_rows(client, "another", START, START + DAY)
+    with table_client(create_table("ledger")) as client:
+        for row in rows:
+            Ledger(client, "ledger").put(row)
+        found = table_rows(client, "ledger", START, START + 30 * DAY)
+        assert sorted(found, key=str) == sorted(rows, key=str)
+        with pytest.raises(CommandError, match="cannot be read"):
+            table_rows(client, "another", START, START + DAY)
 
 
 def test_the_ledgers_file_has_the_same_rows(files: tuple[Path, Path, Record, Truth]) -> None:

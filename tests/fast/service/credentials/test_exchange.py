@@ -18,7 +18,6 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from moto import mock_aws
 
 from agentenv.config import read
 from agentenv.core.classes.plan import plans
@@ -47,6 +46,7 @@ from agentenv.service.kube.client import CLAIMS, PODS, SANDBOXES, Document, Kube
 from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.fake_api_server import Api, FakeApiServer, run
 from tests.fast.service.ledger import documents
+from tests.fast.simulated_tables import simulated_aws
 
 ROLE = "arn:aws:iam::123456789012:role/class-standard"
 POLICY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
@@ -416,10 +416,8 @@ def test_an_sdk_gets_credentials_without_code(service_url: str, tmp_path: Any) -
 # -- secrets -----------------------------------------------------------------------------------------------------------
 
 
-def test_secrets_are_read_by_their_owner_only(monkeypatch: pytest.MonkeyPatch, api: FakeApiServer) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    with mock_aws():
+def test_secrets_are_read_by_their_owner_only(api: FakeApiServer) -> None:
+    with simulated_aws():
         client = aws.client("secretsmanager", "us-east-1")
         vault = Vault(client, PLACE, {"environment": "dev"})
         vault.put("u-1", "token", "one")

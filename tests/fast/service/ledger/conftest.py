@@ -6,24 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from agentenv.core.ledger.table import create_table
-from agentenv.service.aws import clients as aws
 from agentenv.service.ledger.table import Ledger
+from tests.fast.simulated_tables import table_client
 
-REGION, TABLE = "us-east-1", "ledger"
+TABLE = "ledger"
 
 
 @pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def table() -> Iterator[Any]:
     """Return a DynamoDB client with the table."""
-    for name, value in {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with mock_aws():
-        client = aws.client("dynamodb", REGION)
-        client.create_table(**create_table(TABLE))
+    with table_client(create_table(TABLE)) as client:
         yield client
 
 

@@ -8,9 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from agentenv.core.ledger.table import create_table
 from agentenv.core.lifecycle.access_point_audit import Point
@@ -28,19 +26,16 @@ from agentenv.service.workspaces.recover import Recovering, Recovery
 from agentenv.service.workspaces.retained_homes import home_of
 from tests.fast.service.fake_api_server import Api
 from tests.fast.service.loops.cluster import OWNER, SPACE, Cluster, always
+from tests.fast.simulated_tables import table_client
 
 NAME = "ledger"
 LABEL = "label.sandbox.users.io/team"
 
 
 @pytest.fixture
-def dynamodb(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def dynamodb() -> Iterator[Any]:
     """A table of the ledger."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    with mock_aws():
-        client = boto3.client("dynamodb", region_name="us-east-1")
-        client.create_table(**create_table(NAME))
+    with table_client(create_table(NAME)) as client:
         yield client
 
 
