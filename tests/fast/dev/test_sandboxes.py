@@ -17,7 +17,7 @@ from agentenv.service.catalog import Catalog
 if TYPE_CHECKING:
     import pytest
 
-SECONDS = 10.0
+SECONDS = 180.0
 
 
 class FakePod:
@@ -25,14 +25,19 @@ class FakePod:
 
     def __init__(self, host: Host, _: dict[str, Any]) -> None:
         self._host, self.ends, self.stopping = host, threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Do nothing."""
+        self._thread.start()
 
     def stop(self, *, silently: bool = False, grace: float | None = None) -> None:  # noqa: ARG002 - the real one's
         (self.ends if silently else self.stopping).set()
 
     def wait(self) -> None:
+        # The relay may be gone as soon as one of those who wait has returned.
+        self._thread.join()
+
+    def _run(self) -> None:
         if self.ends.wait(SECONDS):
             self._host.relay.close(self._host.relay.open("127.0.0.1", 0))
 
