@@ -39,8 +39,9 @@ class Account:
         """Return the client of a service; it is created once."""
         with self._lock:
             if service not in self._clients:
-                session = self._session or boto3.Session()
-                self._clients[service] = session.client(service, region_name=self.region, config=CLIENT_CONFIG)  # pyright: ignore[reportCallIssue, reportArgumentType] - the service is a word
+                # One session for all: each would find the credentials, and the list of services, again.
+                self._session = self._session or boto3.Session()
+                self._clients[service] = self._session.client(service, region_name=self.region, config=CLIENT_CONFIG)  # pyright: ignore[reportCallIssue, reportArgumentType] - the service is a word
             return self._clients[service]
 
     def call(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:

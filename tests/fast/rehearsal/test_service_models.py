@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +32,23 @@ def test_file_is_read_once_and_callers_get_copies(monkeypatch: pytest.MonkeyPatc
     del model["operations"], parsed[:]
     assert Session().get_service_data("budgets") == plainly
     assert parsed == []
+
+
+def test_services_are_listed_once_for_each_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, listed in (("FILE_LOADER_CLASS", loaders.JSONFileLoader), ("list_available_services", None)):
+        monkeypatch.setattr(loaders.Loader, name, listed or service_models._list_services)
+    monkeypatch.setattr(service_models, "_services", {})
+    plainly = Session().get_available_services()
+    service_models.read_once()
+    assert Session().get_available_services() == plainly
+    monkeypatch.setattr(os, "listdir", None)
+    Session().get_available_services().clear()
+    assert Session().get_available_services() == plainly
+    monkeypatch.undo()
+    model = tmp_path / "teapots" / "2026-01-01" / "service-2.json"
+    model.parent.mkdir(parents=True)
+    model.write_text("{}", encoding="utf-8")
+    assert "teapots" in loaders.create_loader(str(tmp_path)).list_available_services("service-2")
 
 
 def test_service_without_a_model_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""Read botocore's service models from their files once per process.
+"""List botocore's services, and read their models from files, once per process.
 
-Each botocore session reads them again, and moto and boto3 create many sessions. Without this cache the model of EC2, a
-megabyte, is parsed a dozen times before the first response. Each caller still gets a copy, because moto changes it.
+Each botocore session does so again, and moto and boto3 create many sessions. Without this cache the model of EC2, a
+megabyte, is parsed a dozen times before the first response, and a client looks at 1,300 files. Each caller still gets a
+copy, because moto changes it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,19 @@ class _OnceReader(JSONFileLoader):
             return marshal.loads(self._cache[full_path])  # noqa: S302 - written by ourselves a moment ago
 
 
+_services: dict[tuple[str, ...], list[str]] = {}
+_list_services = Loader.list_available_services
+
+
+def _list_once(loader: Loader, type_name: str) -> list[str]:
+    """Return the services that have a file of a type."""
+    key = (*loader.search_paths, type_name)
+    if key not in _services:
+        _services[key] = _list_services(loader, type_name)
+    return [*_services[key]]
+
+
 def read_once() -> None:
     """Install the cache. Call it before the first session is created; a second call does nothing."""
     Loader.FILE_LOADER_CLASS = _OnceReader
+    Loader.list_available_services = _list_once  # pyright: ignore[reportAttributeAccessIssue] - its first name is self
