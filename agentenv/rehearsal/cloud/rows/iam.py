@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
-from moto.iam.models import SERVICE_NAME_CONVERSION
+from moto.iam import models
+from moto.iam.aws_managed_policies import aws_managed_policies_data
 
 from agentenv.core.iam.principals import SPOT_ROLE
 from agentenv.rehearsal.cloud.iam import policy_documents
@@ -18,7 +22,31 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.request_context import RequestContext
 
 # Moto does not know how EC2 calls the role of its Spot service
-SERVICE_NAME_CONVERSION.setdefault("spot", SPOT_ROLE.removeprefix("AWSServiceRoleFor"))
+models.SERVICE_NAME_CONVERSION.setdefault("spot", SPOT_ROLE.removeprefix("AWSServiceRoleFor"))
+
+
+@functools.cache
+def _managed_policies() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "path": row["Path"],
+            "default_version_id": row["DefaultVersionId"],
+            "document": json.dumps(row["Document"]),
+            "create_date": datetime.fromisoformat(row["CreateDate"]),
+            "update_date": datetime.fromisoformat(row["UpdateDate"]),
+        }
+        for name, row in json.loads(aws_managed_policies_data).items()
+    ]
+
+
+def _create_managed_policies(backend: models.IAMBackend) -> list[Any]:
+    """Create AWS's own policies; moto reads all 1,500 again for each account, six times over."""
+    where = {"account_id": backend.account_id, "region": backend.region_name}
+    return [models.AWSManagedPolicy(**row, **where) for row in _managed_policies()]
+
+
+setattr(models.IAMBackend, "_init_aws_policies", _create_managed_policies)  # noqa: B010 - the method has a private name
 TRUST_LENGTH, INLINE_LENGTH, MANAGED_LENGTH = 2048, 10240, 6144
 ATTACHED = 10
 

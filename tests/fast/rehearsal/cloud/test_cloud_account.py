@@ -5,6 +5,8 @@ import urllib.request
 from typing import Any
 
 import pytest
+from moto.iam.aws_managed_policies import aws_managed_policies_data
+from moto.iam.models import AWSManagedPolicy, IAMBackend
 
 from agentenv.rehearsal.cloud.server import Cloud
 from tests.fast.rehearsal.cloud.calls import allow, refused, trust
@@ -219,3 +221,18 @@ def test_bucket_tags_are_stored(cloud: Cloud, aws_client: ClientFactory) -> None
         s3.delete_bucket(Bucket="tagged")
     s3.delete_object(Bucket="tagged", Key="k")
     s3.delete_bucket(Bucket="tagged")
+
+
+def test_policies_of_aws_are_those_that_moto_has() -> None:
+    backend = IAMBackend("aws-cn", "444455556666")
+    expected = [
+        AWSManagedPolicy.from_data(name, backend.account_id, backend.region_name, row)
+        for name, row in json.loads(aws_managed_policies_data).items()
+    ]
+    assert [plain(policy) for policy in backend.aws_managed_policies] == [plain(policy) for policy in expected]
+    assert "arn:aws-cn:iam::aws:policy/AdministratorAccess" in backend.managed_policies
+
+
+def plain(policy: Any) -> dict[str, Any]:
+    """Return all values of a policy, except its random id."""
+    return {**vars(policy), "id": "", "versions": [vars(version) for version in policy.versions]}
