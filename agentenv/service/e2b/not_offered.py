@@ -53,11 +53,11 @@ def why_not_offered(path: str) -> str | None:
 
 def refuse_options(body: NewSandbox, of_class: Class) -> None:
     """Raise a `Problem` for an option of a new sandbox that its class does not have."""
-    name, network = (
-        of_class.name,
-        {key: value for key, value in (body.network or {}).items() if value not in ([], {}, None)},
-    )
-    denies_all = network == {"denyOut": _EVERYTHING}  # for the clients the same as no access to the internet
+    name, network = of_class.name, body.network or {}
+    rules = {
+        key: value for key, value in network.items() if key != "allowPublicTraffic" and value not in ({}, [], None)
+    }
+    denies_all = rules == {"denyOut": _EVERYTHING}  # for the clients the same as no access to the internet
     if (body.allow_internet_access is False or denies_all) and of_class.reaches_internet:
         raise _refused(
             f"sandboxes of class {name} reach the internet, and a sandbox cannot be cut off by itself",
@@ -66,7 +66,7 @@ def refuse_options(body: NewSandbox, of_class: Class) -> None:
     if body.allow_internet_access is True and not of_class.reaches_internet:
         raise _refused(f"sandboxes of class {name} do not reach the internet", "choose a class that does, such as one"
                        " with the capability `web`")  # fmt: skip
-    if network.keys() - {"allowPublicTraffic"} and not denies_all:
+    if rules and not denies_all:
         raise _refused(_NETWORK, "leave `network` out")
     if network.get("allowPublicTraffic") is True:
         raise _refused(

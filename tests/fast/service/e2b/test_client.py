@@ -263,7 +263,7 @@ def test_what_a_class_does_not_have_is_refused_with_the_way_out(
 def test_what_a_class_has_anyway_is_accepted(service: Service) -> None:
     Sandbox.create("standard", allow_internet_access=True, network={"allow_public_traffic": False}, secure=True)
     Sandbox.create("offline", allow_internet_access=False)
-    Sandbox.create("offline", network={"deny_out": ["0.0.0.0/0"]})
+    Sandbox.create("offline", network={"deny_out": ["0.0.0.0/0"], "allow_public_traffic": False})
 
 
 @pytest.mark.parametrize("client", ["e2b-python-sdk/2.0.0", "e2b-js-sdk/2.50.0 e2b-code-interpreter/2.1.0"])
