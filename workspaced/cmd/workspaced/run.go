@@ -62,6 +62,9 @@ func run(arguments []string) (int, error) {
 	if err := account.WriteProfile(accounts.Self()); err != nil {
 		slog.Warn("profile", "error", err.Error())
 	}
+	if err := environment.Restore(accounts.Self()); err != nil {
+		slog.Warn("variables", "error", err.Error())
+	}
 	hostKey, err := sshd.LoadHostKey(o.hostKey)
 	if err != nil {
 		return 1, err

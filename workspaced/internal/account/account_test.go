@@ -107,6 +107,46 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+func TestVariablesAreRestoredFromTheHome(t *testing.T) {
+	a := Account{Name: "ada", UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Home: t.TempDir()}
+	restored := func() *Environment {
+		e := NewEnvironment([]string{"A=1"})
+		if err := e.Restore(a); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for _, variables := range []map[string]string{{"A": "2", "B": "3"}, {"B": "4", "WORKSPACED_X": "no"}, nil} {
+		if err := restored().Remember(variables); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := restored().All(); len(all) != 2 || all["A"] != "2" || all["B"] != "4" {
+		t.Fatal(all)
+	}
+	path := VariablesFile(a.Home)
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Fatal(info, err)
+	}
+	if err := restored().Remember(map[string]string{"C": strings.Repeat("x", maxVariables)}); err == nil {
+		t.Fatal("too many variables were remembered")
+	}
+	// What the sandbox itself did to the file does not keep it from starting.
+	for _, spoil := range []func() error{
+		func() error { return os.WriteFile(path, []byte("{"), 0o600) },
+		func() error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
+		func() error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		e := NewEnvironment([]string{"A=1"})
+		if err := e.Restore(a); err == nil || len(e.All()) != 1 {
+			t.Fatal(err, e.All())
+		}
+	}
+}
+
 func TestAsChangesTheOwnerOfFilesAndOnlyThere(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root can become another user")

@@ -22,6 +22,9 @@ const (
 type Environment struct {
 	mu   sync.Mutex
 	base map[string]string
+
+	remembering *Account // whose home has the remembered variables
+	remembered  map[string]string
 }
 
 // NewEnvironment returns a base made of "name=value" strings, without this

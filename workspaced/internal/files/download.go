@@ -33,8 +33,8 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request, who account.A
 		return
 	}
 	defer file.Close()
-	if ofProcesses(file) && !access.Granted(r.Context(), access.ScopeAPI) {
-		access.WriteError(w, http.StatusForbidden, "the token does not allow to read variables of processes")
+	if (ofProcesses(file) || h.hasVariables(info)) && !access.Granted(r.Context(), access.ScopeAPI) {
+		access.WriteError(w, http.StatusForbidden, "the token does not allow to read variables")
 		return
 	}
 	header := w.Header()
@@ -109,6 +109,12 @@ func ofKernel(file *os.File) bool {
 func ofProcesses(file *os.File) bool {
 	var system unix.Statfs_t
 	return unix.Fstatfs(int(file.Fd()), &system) != nil || system.Type == unix.PROC_SUPER_MAGIC
+}
+
+// hasVariables reports whether a file is the one with the sandbox's variables.
+func (h *Handler) hasVariables(info fs.FileInfo) bool {
+	variables, err := os.Stat(account.VariablesFile(h.accounts.Self().Home))
+	return err == nil && os.SameFile(info, variables)
 }
 
 // ofThisProgram reports whether a file is one of the kernel about this program itself.

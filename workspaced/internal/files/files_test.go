@@ -150,6 +150,25 @@ func TestDownloadOfFilesThatTheKernelMakes(t *testing.T) {
 	}
 }
 
+func TestVariablesAreReadOnlyByThoseWhoMayStartProcesses(t *testing.T) {
+	s := newSite(t)
+	path := account.VariablesFile(s.home)
+	s.put(t, ".local/share/workspaced/variables.json", `{"TOKEN":"x"}`)
+	if err := os.Symlink(path, filepath.Join(s.home, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, "link"} {
+		for scope, want := range map[string]int{access.ScopeAPI: 200, access.ScopeLook: 403} {
+			r := httptest.NewRequest("GET", "/files?path="+url.QueryEscape(name), nil)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r.WithContext(access.WithClaims(r.Context(), token.Claims{Scope: scope})))
+			if w.Code != want {
+				t.Errorf("%s with %s: %d %s", name, scope, w.Code, w.Body)
+			}
+		}
+	}
+}
+
 func TestDownloadRefusals(t *testing.T) {
 	s := newSite(t)
 	if err := syscall.Mkfifo(filepath.Join(s.home, "fifo"), 0o644); err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -127,7 +128,9 @@ func (s *Server) init(w http.ResponseWriter, r *http.Request) {
 	if request.Workdir != "" {
 		s.workdir.Store(&request.Workdir)
 	}
-	s.Environment.Set(request.Variables)
+	if err := s.Environment.Remember(request.Variables); err != nil {
+		slog.Warn("variables", "error", err.Error()) // they are set until the sandbox is paused
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 

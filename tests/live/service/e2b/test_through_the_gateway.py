@@ -113,8 +113,8 @@ def test_ports_are_private(gateway: dict[str, Any]) -> None:
         assert not http.get(url, headers={"e2b-traffic-access-token": "0" * 64}).is_success
 
 
-def test_paused_sandbox_keeps_its_files(gateway: dict[str, Any]) -> None:
-    sandbox = Sandbox.create(timeout=120, **gateway)
+def test_paused_sandbox_keeps_its_files_and_variables(gateway: dict[str, Any]) -> None:
+    sandbox = Sandbox.create(timeout=120, envs={"TOKEN": "of the sandbox"}, **gateway)
     sandbox.files.write("kept", "yes")
     assert sandbox.pause()
     # Traffic does not resume it: that was not requested.
@@ -124,6 +124,7 @@ def test_paused_sandbox_keeps_its_files(gateway: dict[str, Any]) -> None:
     assert sandbox.get_info().state == SandboxState.PAUSED
     same = Sandbox.connect(sandbox.sandbox_id, **gateway)
     assert same.files.read("kept") == "yes"
+    assert same.commands.run("echo $TOKEN").stdout == "of the sandbox\n"
     assert same.kill()
     assert not same.is_running()
 
