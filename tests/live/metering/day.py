@@ -140,6 +140,9 @@ def samples() -> Samples:
         offer = {"instance_type": kind, "zone": zone, "capacity_type": bought}
         name = "karpenter_cloudprovider_instance_type_offering_price_estimate"
         day.add(name, offer, _steady(price, 0, MINUTES))
+    launched = [(at, float(at // 3600)) for at in range(0, MINUTES * 60, EVERY)]
+    for name in ("karpenter_nodeclaims_created_total", "karpenter_nodes_created_total"):
+        day.add(name, {"nodepool": "standard"}, iter(launched))
     for user, size in HOMES.items():
         volume = {"persistentvolume": f"pvc-{user}"}
         day.add("kube_persistentvolume_labels", {**volume, series_label(USER): user}, _steady(1, 0, MINUTES))
