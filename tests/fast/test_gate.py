@@ -14,6 +14,13 @@ from tests import gate
 from tests.live.conftest import LONG
 
 
+@pytest.fixture(autouse=True)
+def without_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs within these tests load no plugin but that of the workers, as all of them take longer than the tests."""
+    monkeypatch.setitem(gate.ENVIRONMENT, "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setitem(gate.ENVIRONMENT, "PYTEST_PLUGINS", "xdist.plugin")
+
+
 def group(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, repeats: int = 0) -> gate.Result:
     (folder / "tests" / "some").mkdir(parents=True)
     (folder / "tests" / "some" / "test_it.py").write_text(text, encoding="utf-8")
