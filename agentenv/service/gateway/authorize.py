@@ -123,6 +123,13 @@ class Destination:
         return (self.is_api or self.is_sandbox_host) and not self.is_console
 
 
+class ReplacedError(Problem):
+    """A workspace was replaced while its visitor waited: deleted and created again, or restored in another sandbox."""
+
+    def __init__(self, id_: str) -> None:
+        super().__init__("wrong-state", f"{id_} changed meanwhile", "repeat the request", retry_after=1)
+
+
 OwnPath = Callable[[EntryRequest, Destination], Awaitable[Decision]]
 
 
@@ -197,6 +204,13 @@ class Authorizer:
         return await self._own_path(request, destination)
 
     async def _check(self, request: EntryRequest, destination: Destination) -> Decision:
+        try:
+            return await self._enter(request, destination)
+        except ReplacedError:
+            # The visitor may have another right in what has its name now, or none.
+            return await self._enter(request, destination)
+
+    async def _enter(self, request: EntryRequest, destination: Destination) -> Decision:
         workspace = self._existing(destination.id)
         identified = await self._identify(request, destination, workspace)
         if destination.is_console:
@@ -223,7 +237,7 @@ class Authorizer:
                 return woken
             endpoint = woken
         if endpoint.claim_uid != workspace.claim_uid:
-            raise Problem("wrong-state", f"{destination.id} changed meanwhile", "repeat the request", retry_after=1)
+            raise ReplacedError(destination.id)
         scope = _scope(request, destination, right)
         token = await self._admissions.token(
             Admission(workspace.id, endpoint, visitor, destination.port, right.scope, scope)
@@ -333,7 +347,9 @@ class Authorizer:
             self._wakes.take(visitor.identity if visitor.identity != "public" else request.source)
             woken = await self._waker.wake(workspace, hold)
             if woken is None:
-                return self._still_waking(request)
+                return self._still_waking(request, self._existing(workspace.id) or workspace)
+            if woken.claim_uid != workspace.claim_uid:
+                raise ReplacedError(workspace.id)
             if woken.state != "running":
                 return self._not_running(request, woken)
         elif workspace.state == "running":
@@ -353,9 +369,9 @@ class Authorizer:
         id_ = workspace.id
         match workspace.state:
             case "creating" | "restarting" | "moving" | "suspending" | "suspended":
-                return self._still_waking(request)
+                return self._still_waking(request, workspace)
             case "running" if not self._directory.lacks_workspaced(id_):
-                return self._still_waking(request)  # its pod is about to be ready, or about to be noticed
+                return self._still_waking(request, workspace)  # its pod is about to be ready, or about to be noticed
             case "running":
                 detail = f"{id_} was started by a version without workspaced"
                 problem = Problem("wrong-state", detail, "suspend and resume it: its files are retained")
@@ -367,10 +383,11 @@ class Authorizer:
                 problem = Problem("wrong-state", detail, "retry in a few seconds", retry_after=2)
         return refusal(problem, request)
 
-    def _still_waking(self, request: EntryRequest) -> Deny:
+    def _still_waking(self, request: EntryRequest, workspace: Workspace) -> Deny:
         if request.is_navigation:
             return waiting_page()
-        problem = Problem("unavailable", "the workspace is waking up", "repeat the request", retry_after=2)
+        why = f": {workspace.why}" if workspace.why and workspace.state in {"creating", "restarting"} else ""
+        problem = Problem("unavailable", f"the workspace is waking up{why}", "repeat the request", retry_after=2)
         return refusal(problem, request)
 
     def _refuse(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 
@@ -17,7 +16,6 @@ from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import KubeApiError
 from agentenv.service.workspaces.create import problem_of
 
-_LOG = logging.getLogger(__name__)
 # A request is held at most so long; the resume continues after that.
 HOLD_SECONDS = 60.0
 # Of a replica. A resume takes a turn only until its start is requested: workspaces become ready beside each other.
@@ -62,14 +60,9 @@ class Waker:
         with contextlib.ExitStack() as turn:
             turn.callback(self._end_turn)
             try:
-                resumed = (await self._resume(workspace, turn.close)).workspace
+                return (await self._resume(workspace, turn.close)).workspace
             except KubeApiError as error:
                 raise problem_of(error) from error
-        if resumed.claim_uid != workspace.claim_uid:
-            # It was deleted and created or restored meanwhile: the visitor was admitted to another one.
-            _LOG.warning("another workspace took its name", extra={"facts": {"workspace": workspace.id}})
-            raise Problem("wrong-state", f"{workspace.id} changed meanwhile", "repeat the request", retry_after=1)
-        return resumed
 
     async def _take_turn(self, owner: str) -> None:
         if self._free:

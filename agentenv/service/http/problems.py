@@ -77,7 +77,7 @@ _TITLES: Mapping[Kind, str] = {
     "size-not-offered": "The class does not offer this size",
     "too-late": "The deadline is over",
     "too-many-requests": "Too many requests",
-    "unavailable": "The cluster does not answer",
+    "unavailable": "Not available at the moment",
     "wrong-state": "The state does not allow it",
 }
 

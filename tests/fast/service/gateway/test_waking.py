@@ -174,12 +174,33 @@ def test_paused_sandbox_is_not_resumed_by_traffic() -> None:
     run(act)
 
 
-def test_workspace_replaced_during_its_resume_is_not_entered() -> None:
+@pytest.mark.parametrize("owner", ["u-me", "u-other"])
+def test_who_may_enter_a_workspace_that_its_resume_replaced_is_decided_again(owner: str) -> None:
     gate, mine = sleeping()
 
     async def replaced(workspace: Workspace, _: Requested) -> CreateResult:
-        other = replace(gate.directory.put(workspace.id, "u-other"), claim_uid="another")
-        return CreateResult(other, ready=True, existed=True)
+        gate.directory.put(workspace.id, owner)
+        gate.directory.change(workspace.id, claim_uid="another")
+        gate.directory.endpoints[workspace.id] = replace(gate.directory.endpoints[workspace.id], claim_uid="another")
+        return CreateResult(gate.directory.workspaces[workspace.id], ready=True, existed=True)
+
+    gate.authorizer._waker = Waker(replaced)
+
+    async def act() -> None:
+        decision = await gate.check(PORT, **mine)
+        if owner == "u-me":
+            assert "/another/" in allowed(decision).headers["x-workspace-token"]
+        else:
+            assert denied(decision).status == 404
+
+    run(act)
+
+
+def test_workspace_that_is_replaced_again_and_again_is_not_entered() -> None:
+    gate, mine = sleeping()
+
+    async def replaced(workspace: Workspace, _: Requested) -> CreateResult:
+        return CreateResult(replace(workspace, state="running", claim_uid="another"), ready=True, existed=True)
 
     gate.authorizer._waker = Waker(replaced)
 
@@ -221,6 +242,20 @@ def test_an_owner_learns_why_it_cannot_be_entered(state: Any, word: str) -> None
         decision = denied(await gate.check(PORT, **mine))
         assert decision.status == 409
         assert word in decision.body
+
+    run(act)
+
+
+def test_an_owner_learns_why_a_wake_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authorize, "HOLD_SECONDS", 0.01)
+    gate, mine = sleeping()
+    gate.directory.put(MINE, "u-me", "creating", why="no node has room")
+    gate.directory.endpoints.pop(MINE, None)
+
+    async def act() -> None:
+        decision = denied(await gate.check(PORT, **mine))
+        assert decision.status == 503
+        assert "waking up: no node has room" in decision.body
 
     run(act)
 
