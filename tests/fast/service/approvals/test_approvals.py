@@ -210,7 +210,7 @@ def test_a_record_is_read_as_it_was_written_and_an_unknown_state_approves_nothin
 def test_acting_tools_need_approval_in_a_class_and_named_tools_everywhere() -> None:
     settings = default_settings()
     assert not any(may_need_approval(settings, name) for name in ("run", "read_file"))
-    [standard] = settings.sandbox_classes
+    standard = settings.sandbox_classes[0]
     settings_with_approval = settings.model_copy(
         update={"sandbox_classes": (standard.model_copy(update={"approval": "ask"}),)}
     )
@@ -269,7 +269,7 @@ def test_named_tools_alone_need_approval_in_other_classes(monkeypatch: pytest.Mo
 
 def test_a_tool_runs_only_after_the_approval_and_no_longer_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = default_settings()
-    [standard] = settings.sandbox_classes
+    standard = settings.sandbox_classes[0]
     settings_with_approval = settings.model_copy(
         update={"sandbox_classes": (standard.model_copy(update={"approval": "ask"}),)}
     )

@@ -174,7 +174,7 @@ def test_operators_see_pools_releases_and_failures(served: Served, http: httpx2.
     signed_in(http, served.key)
     found = http.get("/v1/operations").json()
     assert (found["pools"], found["failures"]) == ([], [])
-    assert [row["class"] for row in found["releases"]] == ["standard"]
+    assert [row["class"] for row in found["releases"]] == ["standard", "base"]
     reader = http.post("/v1/keys", json={"name": "reader", "scopes": ["read"]}).json()["key"]
     assert signed_in(http, reader).status_code == 204
     assert http.get("/v1/operations").status_code == 403
