@@ -6,7 +6,7 @@ import contextlib
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,6 +25,9 @@ from tests.fast.components.shapes import planned
 from tests.live.conftest import CLUSTER, REGION, LiveCluster
 from tests.live.controlplane.installed import installed
 from tests.live.service.blocking import Blocking
+
+if TYPE_CHECKING:
+    from tests.live.service.lifecycle import Lifecycle
 
 Object = dict[str, Any]
 
@@ -165,3 +168,13 @@ def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> I
     yield live_class_
     cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
     cluster.close()
+
+
+@pytest.fixture
+def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
+    """The workspaces of that class, which are deleted after the test."""
+    from tests.live.service.lifecycle import Lifecycle
+
+    lifecycle_ = Lifecycle(live_class, live)
+    yield lifecycle_
+    lifecycle_.delete_all()

@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE
-from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.loops.healing import replace_failed_pods
-from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
-from tests.live.service.blocking import Blocking, run
+from tests.live.service.blocking import run
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.lifecycle import Lifecycle
-
-
-@pytest.fixture
-def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
-    cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
-    live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=3)
-    yield live_class_
-    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
-    cluster.close()
-
-
-@pytest.fixture
-def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
-    lifecycle_ = Lifecycle(live_class, live)
-    yield lifecycle_
-    lifecycle_.delete_all()
 
 
 def test_evicted_pod_is_replaced_with_its_home(live_class: LiveClass, lifecycle: Lifecycle) -> None:

@@ -18,30 +18,14 @@ from agentenv.service.kube.leaving_nodes import LeavingNodes
 from agentenv.service.loops.moving import move_workspaces
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT, is_ready
-from tests.live.service.blocking import Blocking, run
+from tests.live.service.blocking import run
 from tests.live.service.conftest import IMAGES, LiveClass
 from tests.live.service.lifecycle import Lifecycle
 
 
 @pytest.fixture
-def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
-    cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
-    live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=6)
-    yield live_class_
-    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
-    cluster.close()
-
-
-@pytest.fixture
-def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
-    lifecycle_ = Lifecycle(live_class, live)
-    yield lifecycle_
-    lifecycle_.delete_all()
-
-
-@pytest.fixture
 def second_node(live: LiveCluster, cluster_client: Client) -> Iterator[str]:
-    """Create a second node for the class before its pods are scheduled."""
+    """Create a second node for the class before its pods are scheduled; it is deleted after them, as they end on it."""
     wall, name = wall_of("verified"), f"spot-{uuid.uuid4().hex[:6]}"
     marks = tuple(f"{taint['key']}={taint['value']}:{taint['effect']}" for taint in taints(wall))
     own = {**labels(wall), CAPACITY_LABEL: "on-demand"}
@@ -52,7 +36,7 @@ def second_node(live: LiveCluster, cluster_client: Client) -> Iterator[str]:
 
 @pytest.mark.parametrize("gone", [False, True], ids=["interrupted", "gone"])
 def test_workspace_moves_with_its_home(
-    live_class: LiveClass, lifecycle: Lifecycle, cluster_client: Client, second_node: str, *, gone: bool
+    live_class: LiveClass, second_node: str, lifecycle: Lifecycle, cluster_client: Client, *, gone: bool
 ) -> None:
     pool = live_class.deploy(IMAGES[0])
     assert until(lambda: live_class.is_full(pool), TIMEOUT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,12 +11,11 @@ from agentenv.core.classes.names import cold_pool
 from agentenv.core.workspaces import claims
 from agentenv.core.workspaces.pod_report import PodReport
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces.make_room import give_back_slots, yield_slots
-from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT, is_ready
-from tests.live.service.blocking import Blocking, run
+from tests.live.service.blocking import run
 from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle
 
@@ -26,19 +24,9 @@ QUARTER = {"resources": {"cpu": "4", "memory": "1Gi"}}
 
 
 @pytest.fixture
-def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
-    cluster, name = Blocking.from_kubeconfig(live.plane.kubeconfig()), f"box{uuid.uuid4().hex[:6]}"
-    live_class_ = LiveClass(name, cluster_client, cluster, file_system, size=4, max_sandboxes=8, extra_settings=QUARTER)
-    yield live_class_
-    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
-    cluster.close()
-
-
-@pytest.fixture
-def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
-    lifecycle_ = Lifecycle(live_class, live)
-    yield lifecycle_
-    lifecycle_.delete_all()
+def live_class(live_class: LiveClass) -> LiveClass:
+    live_class.size, live_class.max_sandboxes, live_class.extra_settings = 4, 8, QUARTER
+    return live_class
 
 
 def reports(box: LiveClass) -> list[tuple[Workspace, PodReport]]:
