@@ -1,8 +1,8 @@
 """A faster search for cycles among dependencies than that of Pulumi's SDK, with the same result.
 
 For each dependency of each resource the SDK walks all that follows from it, by generators within generators. That is
-half of the CPU time of a program with many classes. This replaces a private function of the SDK, and nothing in a version
-that has no such function; docs/decisions/dependency-walk.md says why.
+half of the CPU time of a program with many classes. This replaces a private function of the SDK, and nothing in a
+version that has no such function; docs/decisions/dependency-walk.md says why.
 """
 
 from typing import Any
