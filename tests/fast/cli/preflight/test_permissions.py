@@ -13,10 +13,8 @@ from agentenv.cli.preflight import permissions
 from agentenv.cli.preflight.actions import POINTS, PROFILE, Actions, actions_of
 from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.config.sections.network import PLATFORM_ENDPOINTS
-from agentenv.rehearsal.providers.aws.row import Call, ReadCall, ResourceType
-from agentenv.rehearsal.providers.aws.rows import TABLE
 from tests.fast.cli.preflight.conftest import StubbedSession
-from tests.fast.components.test_stack_files import EXAMPLES, build
+from tests.fast.components.test_stack_files import build
 from tests.fast.config.stack_samples import sandbox, settings
 from tests.fast.rehearsal.cloud.test_cloud_replay import operation
 
@@ -213,58 +211,6 @@ def test_permissions_for_what_the_stack_does_not_create_are_not_demanded() -> No
     assert {"ec2:CreateVpc", "ce:CreateAnomalySubscription"} <= names
     # AWS grants it to every caller, whatever the policies.
     assert "sts:GetCallerIdentity" not in names
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_every_resource_of_an_example_stack_has_its_permissions(name: str) -> None:
-    parsed, graph = build(name)
-    demanded = {action for row in actions_of(parsed, ACCOUNT, "aws") for action in row.names}
-    types = {resource.type for resource in graph.aws_resources()}
-    needed = {action for type_ in types for action in row_actions(TABLE[type_])}
-    assert needed - demanded <= NEVER_CALLED
-    assert len(needed & demanded) > 120
-    invoked = {"tag"} if any("resourcegroupstagging" in token for token, _ in graph.invokes) else set[str]()
-    # IAM also treats an export of the bill as a report.
-    exported = {"cur"} if parsed.cost.usage_export else set[str]()
-    services = {IAM_NAMES.get(TABLE[type_].service, TABLE[type_].service) for type_ in types}
-    assert {action.partition(":")[0] for action in demanded} == services | invoked | exported
-
-
-IAM_NAMES = {"efs": "elasticfilesystem", "elbv2": "elasticloadbalancing"}
-# Where policies have another name for an operation of S3.
-S3_NAMES = {
-    "HeadBucket": "ListBucket",
-    "DeleteBucketEncryption": "PutEncryptionConfiguration",
-    "DeleteBucketLifecycle": "PutLifecycleConfiguration",
-    "DeleteBucketOwnershipControls": "PutBucketOwnershipControls",
-    "DeleteBucketTagging": "PutBucketTagging",
-    "DeletePublicAccessBlock": "PutBucketPublicAccessBlock",
-    "GetBucketEncryption": "GetEncryptionConfiguration",
-    "GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
-    "GetPublicAccessBlock": "GetBucketPublicAccessBlock",
-    "PutBucketEncryption": "PutEncryptionConfiguration",
-    "PutBucketLifecycleConfiguration": "PutLifecycleConfiguration",
-    "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
-}
-# Operations of inputs that no component sets.
-NEVER_CALLED = {
-    "ec2:ModifyVpcTenancy",
-    "iam:UpdateOpenIDConnectProviderThumbprint",
-    "logs:PutLogGroupDeletionProtection",
-}
-
-
-def row_actions(row: ResourceType) -> set[str]:
-    """Return the actions of the operations that the rehearsal's provider names for a resource type."""
-    calls = (row.create, row.read, *row.more_reads, *row.updates, *row.delete)
-    operations = [(call.service or row.service, call.operation) for call in calls if isinstance(call, Call | ReadCall)]
-    if row.tags:
-        service = row.tags.service or row.service
-        operations += [(service, each) for each in (row.tags.tag_operation, row.tags.untag_operation) if each]
-    return {
-        f"{IAM_NAMES.get(service, service)}:{S3_NAMES.get(operation, operation) if service == 's3' else operation}"
-        for service, operation in operations
-    }
 
 
 def test_the_calls_of_the_official_provider_are_covered() -> None:
