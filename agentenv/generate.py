@@ -57,18 +57,21 @@ FILES = (
 
 def write(folder: Path) -> list[str]:
     """Write the files that have changed, and return their paths."""
-    changed = drifted(folder)
-    for file in FILES:
-        if file.path in changed:
-            path = folder / file.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(file.text(), encoding="utf-8", newline="\n")
-    return changed
+    changed = _changed(folder)
+    for name, text in changed.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    return [*changed]
 
 
 def drifted(folder: Path) -> list[str]:
     """Return the paths of the files that are missing or out of date."""
-    return [file.path for file in FILES if _present(folder / file.path) != file.text()]
+    return [*_changed(folder)]
+
+
+def _changed(folder: Path) -> dict[str, str]:
+    return {file.path: text for file in FILES if _present(folder / file.path) != (text := file.text())}
 
 
 def difference(folder: Path, path: str) -> str:

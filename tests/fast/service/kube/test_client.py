@@ -30,6 +30,7 @@ from agentenv.service.kube.client import (
     _lines,  # pyright: ignore[reportPrivateUsage] - what it does has no other way in
     collect,
 )
+from tests.fast.service.fake_api_server import run
 
 READ = {"metadata": {"name": "a", "namespace": "sandbox-box", "uid": "u", "resourceVersion": "7"}}
 TOKEN = {
@@ -252,7 +253,7 @@ def lines(parts: Iterable[bytes]) -> list[bytes]:
     async def play() -> list[bytes]:
         return [line async for line in _lines(coming())]
 
-    return asyncio.run(play())
+    return run(play)
 
 
 # Mostly newlines, so that lines are short, empty, and cut at their ends.
