@@ -63,8 +63,8 @@ from agentenv.service.workspaces.backend_protocol import Endpoint
 
 # A person sees the waiting page after so long; a program is held.
 PATIENCE_SECONDS = 2.0
-# A pod that is running was seen by the watch of claims before that of pods.
-LAG_SECONDS = 2.0
+# A claim is seen as running before its pod is seen as ready, on a busy machine some seconds before.
+LAG_SECONDS = 10.0
 REQUESTS_PER_MINUTE, WAKES_PER_MINUTE = 12_000, 60
 DEFAULT_PORT = 8080
 BROWSER_SECONDS = 600
@@ -353,7 +353,9 @@ class Authorizer:
             if woken.state != "running":
                 return self._not_running(request, woken)
         elif workspace.state == "running":
-            hold = LAG_SECONDS
+            if self._directory.lacks_workspaced(workspace.id):
+                return self._not_running(request, workspace)
+            hold = min(hold, LAG_SECONDS)
         elif workspace.state not in {"creating", "restarting", "moving"}:
             return self._not_running(request, workspace)
         endpoint = await self._directory.reachable(workspace.id, wait=hold)

@@ -120,7 +120,11 @@ class WorkspaceCreate(Shape):
     ] = None
     size: Annotated[SizeName, Field(description="A size of the class; a larger one takes a moment longer.")] = SMALL
     parent: Annotated[
-        Id | None, Field(description="The workspace that this one works for; its capabilities must include this one's.")
+        Id | None,
+        Field(
+            description="The workspace that this one works for and ends with; its capabilities must include this one's,"
+            " and this one's budget comes out of its budget."
+        ),
     ] = None
     grants: Annotated[
         GrantsRequest,
