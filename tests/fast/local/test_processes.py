@@ -10,8 +10,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentenv.local import cleanup_process, processes, run_folders
+
+if TYPE_CHECKING:
+    import pytest
 
 SLEEP = "import time; time.sleep(600)"
 # Beside another run of these tests on this machine.
@@ -64,7 +68,8 @@ def test_a_grandchild_in_a_group_of_its_own_is_found(tmp_path: Path) -> None:
     assert processes.marked(RUN_C) == []
 
 
-def test_a_process_that_ignores_the_polite_signal_is_killed(tmp_path: Path) -> None:
+def test_a_process_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_GRACE_SECONDS", 0.3)
     stubborn = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agentenv.local.sandboxes import limits as module
 from agentenv.local.sandboxes.limits import (
     EVICTED,
     OOM_KILLED,
@@ -94,8 +95,9 @@ def test_memory_that_is_not_mapped_at_the_time_counts() -> None:
 
 @pytest.mark.parametrize(("size", "reason"), [("10Ki", EVICTED), ("1Gi", OOM_KILLED)])
 def test_a_limit_that_is_exceeded_is_reported(
-    holder: subprocess.Popen[bytes], tmp_path: Path, size: str, reason: str
+    holder: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str, reason: str
 ) -> None:
+    monkeypatch.setattr(module, "_SECONDS", 0.05)
     (tmp_path / "file").write_bytes(b"x" * 100_000)
     limits = Limits(50_000_000 if reason == OOM_KILLED else 1 << 40, {tmp_path: ("tmp", size)})
     reasons: queue.Queue[str] = queue.Queue()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi.routing import APIRoute
 
+from agentenv.service.gateway import access_cache
 from agentenv.service.http.app import application
 from agentenv.service.http.dependencies import AuthenticatedRoute
 from tests.fast.service.http.application import ApiClient, run_with_api
+
+if TYPE_CHECKING:
+    import pytest
 
 TEAM = {"team": "vetted"}
 # Routes that a key may call without the scope `admin`, besides those that only read.
@@ -70,7 +74,9 @@ def test_a_key_has_its_scopes_and_the_classes_of_its_owner() -> None:
     run_with_api(act)
 
 
-def test_guessed_keys_of_an_address_are_limited() -> None:
+def test_guessed_keys_of_an_address_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_cache, "REFRESH_PAUSE_SECONDS", 0.0)
+
     async def act(api: ApiClient) -> None:
         codes = [(await by_key(api, f"e2b_{number:052x}", "GET", "/workspaces")).status_code for number in range(80)]
         assert codes[:60] == [401] * 60
