@@ -127,7 +127,7 @@ def _plain() -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002 - the base's
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/"

@@ -47,7 +47,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     listening = HTTPServer(("127.0.0.1", 0), Handler)
     listening.received, listening.answers = [], []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=listening.serve_forever, daemon=True)
+    thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield listening
     listening.shutdown()

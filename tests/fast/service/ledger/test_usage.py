@@ -68,7 +68,7 @@ def prometheus(fake: FakePrometheus) -> Iterator[Prometheus]:
             """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield Prometheus(f"http://127.0.0.1:{server.server_address[1]}", lambda: fake.at)
     server.shutdown()
     server.server_close()

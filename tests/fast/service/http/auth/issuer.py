@@ -68,7 +68,7 @@ class FakeIssuer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     @contextmanager
     def hanging(self) -> Generator[None]:
