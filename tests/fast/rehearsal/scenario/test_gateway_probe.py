@@ -83,7 +83,10 @@ class Commands:
         return {"Authorization": "Bearer mine"}
 
 
-def test_a_program_is_opened_by_its_host_and_refused_to_a_stranger(server: tuple[_Server, Hosts]) -> None:
+def test_a_program_is_opened_by_its_host_and_refused_to_a_stranger(
+    server: tuple[_Server, Hosts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_probe, "_REQUESTS", 3)  # this server's responses take 40 ms each
     serving, hosts = server
     commands = Commands(hosts)
     assert isinstance(enter(hosts, cast("Workspace", commands)), float)

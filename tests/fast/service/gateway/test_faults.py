@@ -15,6 +15,7 @@ import pytest
 
 from agentenv.core.gateway.envoy import IDLE_UPSTREAM_SECONDS
 from agentenv.core.workspaces.workspace import PortSharing
+from agentenv.service.gateway import authorize
 from agentenv.service.gateway.entry import Allow, EntryRequest
 from agentenv.service.gateway.sealing import SecretsCache
 from agentenv.service.http.problems import Problem
@@ -109,7 +110,10 @@ def test_a_pod_that_is_lost_ends_its_streams_and_the_next_one_serves(opened: Fro
     assert get(opened.envoy, MY_PORT) == 200
 
 
-def test_an_address_that_another_tenant_has_a_moment_later_gets_no_request_of_the_former(opened: Front) -> None:
+def test_an_address_that_another_tenant_has_a_moment_later_gets_no_request_of_the_former(
+    opened: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authorize, "LAG_SECONDS", 0.1)
     assert get(opened.envoy, MY_PORT) == 200
     [former] = opened.mine.seen
     # The connection to the address is still open in Envoy, which would use it again for so long.
