@@ -1,7 +1,7 @@
-"""Time the clients of agents against `agentenv dev`: the start, the e2b client beside our own, and MCP beside `exec`.
+"""Time the clients of agents: from `pip install` to the first output, the e2b client, and MCP beside `exec`.
 
-Both sides of each comparison run in turn, against one service on this machine. It has no warm pool, so a creation is a
-cold start on either side; a raw claim of a pool is measured by `agentenv bench service`.
+Both sides of each comparison run in turn. `agentenv dev` has no warm pool, so a creation there is a cold start, by the
+e2b client and by our own. Beside a raw claim of a pool the e2b client is timed against the local stack.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ import httpx2
 from agentenv.cli.main import CommandError
 from agentenv.client import Client
 from agentenv.client.sandbox import Command, Ended, Sandbox
+from bench import clients_pool
 from bench.timing import percentile, seconds
 
+_ROOT = Path(__file__).resolve().parent.parent
 CREATIONS, CALLS = 5, 50
 _END_SECONDS = 60.0
 
@@ -32,14 +34,12 @@ _END_SECONDS = 60.0
 def measure(repeat: int) -> dict[str, Any]:
     """Return the figures of a service that is started anew, with `repeat` rounds of each comparison."""
     with tempfile.TemporaryDirectory() as folder:
-        began = time.monotonic()
-        with _served(Path(folder) / "state") as facts:
-            started = time.monotonic() - began
+        first = _first_output(Path(folder))
+        with _served(sys.executable, Path(folder) / "state") as facts:
             address, key = facts["service"], Path(facts["key_file"]).read_text("ascii").strip()
             with Client(address, key) as client:
                 own, foreign, executed, tool = list[float](), list[float](), list[float](), list[float]()
-                own.append(_workspace(client))
-                first_output = time.monotonic() - began
+                _workspace(client)
                 create = _e2b(client, address, key)
                 for _ in range(repeat):
                     own += [_workspace(client) for _ in range(CREATIONS)]
@@ -51,18 +51,45 @@ def measure(repeat: int) -> dict[str, Any]:
                         executed += [seconds(lambda: _run(sandbox, "true")) for _ in range(CALLS)]
                         tool += [seconds(lambda: _call(mcp, id_)) for _ in range(CALLS)]
     exec_, run = _figures(executed), _figures(tool)
-    workspace, e2b = _figures(own[1:]), _figures(foreign)
+    workspace, e2b = _figures(own), _figures(foreign)
     return {
-        "dev": {"start_s": round(started, 2), "first_output_s": round(first_output, 2)},
+        "dev": first,
+        "pool": clients_pool.measure(repeat),
         "create": {"workspace": workspace, "e2b": e2b, "ratio": _ratio(e2b, workspace)},
         "mcp": {"exec": exec_, "run": run, "ratio": _ratio(run, exec_)},
     }
 
 
+def _first_output(folder: Path) -> dict[str, float]:
+    """Return the seconds of each step from `pip install` of this checkout to the first output of a workspace.
+
+    An earlier installation has filled pip's cache. The programs are those of the user's cache.
+    """
+    python = folder / "environment" / "bin" / "python"
+
+    def create_environment() -> None:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", python.parents[1]], check=True)
+
+    def install() -> None:
+        quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
+        subprocess.run([python, "-m", "pip", "install", *quiet, "-e", f"{_ROOT}[rehearsal,service]"], check=True)
+
+    create_environment()
+    install()
+    create_environment()
+    steps = {"pip_install_s": seconds(install)}
+    began = time.monotonic()
+    with _served(str(python), folder / "first") as facts:
+        steps["start_s"] = time.monotonic() - began
+        with Client(facts["service"], Path(facts["key_file"]).read_text("ascii").strip()) as client:
+            steps["output_s"] = _workspace(client)
+    return {name: round(taken, 2) for name, taken in [*steps.items(), ("total_s", sum(steps.values()))]}
+
+
 @contextmanager
-def _served(state: Path) -> Generator[dict[str, Any]]:
+def _served(python: str, state: Path) -> Generator[dict[str, Any]]:
     """Run `agentenv dev` on a folder of its own, and yield what it prints."""
-    command = [sys.executable, "-m", "agentenv", "dev", "--port", "0", "--json", "--state", str(state)]
+    command = [python, "-m", "agentenv", "dev", "--port", "0", "--json", "--state", str(state)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             line = process.stdout.readline() if process.stdout else ""

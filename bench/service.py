@@ -41,6 +41,7 @@ from bench.claims import ReadyWatch, stacks_pool
 from bench.timing import peak_kib, percentile
 
 Object = dict[str, Any]
+_ROOT = Path(__file__).resolve().parent.parent
 
 RATES = (2, 10)
 PER_TURN = {2: 10, 10: 30}  # fewer than the pool has, so that all are warm
@@ -91,18 +92,26 @@ def measure(repeat: int) -> dict[str, Any]:
     }
 
 
-def deploy(opened: Stage) -> None:
-    """Deploy the local stack, with a limit for all workspaces and an operator who can list them."""
-    root = Path(__file__).resolve().parent.parent
-    settings = yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8"))
-    config = yaml.safe_load((root / "stacks" / "Pulumi.local.yaml").read_text(encoding="utf-8"))["config"]
+def configuration(*, gateway: bool = False) -> Object:
+    """Return the local stack's configuration, with a limit for all workspaces and an operator who can list them."""
+    config = yaml.safe_load((_ROOT / "stacks" / "Pulumi.local.yaml").read_text(encoding="utf-8"))["config"]
     service = config["agent-environment:service"]
     service["operators"] = ["default/bench"]
-    # Nothing comes through a gateway, whose certificate would have to exist.
-    del service["domain"], service["certificate"]
+    if not gateway:
+        # Its certificate would have to exist.
+        del service["domain"], service["certificate"]
     config["agent-environment:cluster"]["sandboxController"] = {"flags": {"replenishDelay": REPLENISH}}
-    config["agent-environment:sandboxClasses"][0]["maxSandboxes"] = WORKSPACES + 10 * BURST
-    opened.program(root / settings["main"], "local", config, settings).up()
+    of_class = config["agent-environment:sandboxClasses"][0]
+    of_class["maxSandboxes"] = WORKSPACES + 10 * BURST
+    # The simulated nodes have room for a pool of 50.
+    of_class["resources"] |= {"memory": "256Mi"}
+    return config
+
+
+def deploy(opened: Stage, config: Object | None = None) -> None:
+    """Deploy the local stack, without a gateway unless the configuration has one."""
+    settings = yaml.safe_load((_ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
+    opened.program(_ROOT / settings["main"], "local", config or configuration(), settings).up()
 
 
 def _suspended_claim(client: Client, pool: Object, service: Service) -> Object:

@@ -20,7 +20,7 @@ BENCHES = {
     "rehearsal": "a warm rehearsal, compared with the same engine calls on an empty program",
     "plane": "start and memory of the control plane, compared with its API server and etcd alone",
     "claims": "a claim of a warm sandbox, with and without storage, compared with a bare pod",
-    "clients": "the e2b client and MCP against `agentenv dev`, compared with our own client and exec; its start",
+    "clients": "the e2b client, compared with a raw claim and our own client; MCP, with exec; from pip to output",
     "connections": "Kubernetes clients that the service could use",
     "attribution": "cost attribution of a simulated month, compared with the exact result and OpenCost",
     "policies": "both policy packs on the prod stack, compared with an empty pack and with Checkov",

@@ -1,0 +1,157 @@
+"""Time `Sandbox.create()` of the e2b client to its first output, beside a raw claim of the same pool; and 50 at once.
+
+The local stack runs with its gateway and with sandboxes in which commands run. The client reaches it over TLS, through
+the load balancer and Envoy. The pool has 50 sandboxes and refills between turns, as in `agentenv bench service`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from agentenv.cli.main import CommandError
+from agentenv.config import read
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.rehearsal.scenario import gateway_probe, pool_probe, service_probe
+from agentenv.rehearsal.scenario.service_probe import Service
+from agentenv.rehearsal.stage.cluster import ClusterOptions
+from agentenv.rehearsal.stage.stage import stage
+from agentenv.rehearsal.tools.progress import terminal_progress
+from bench import service
+from bench.claims import ReadyWatch, stacks_pool
+
+Object = dict[str, Any]
+Turn = Callable[[float, int], list[float]]
+
+RATE, CREATES, BURST = 1.0, 20, 50
+CALLERS = 4  # as the rate limit is a caller's
+AT_ONCE = 1e6  # a second
+_BLOCK = 1 << 16
+
+
+def measure(repeat: int) -> dict[str, Any]:
+    """Return the figures of both sides, one a second and 50 at once, with their ratios."""
+    config = service.configuration(gateway=True)
+    options = dataclasses.replace(ClusterOptions.for_stack(read(config, "local")), heap=service.HEAP)
+    with stage(terminal_progress(), cluster=options) as opened, ExitStack() as ending:
+        if opened.cluster is None:
+            raise CommandError("there is no cluster on this stage")
+        service.deploy(opened, config)
+        client, folder = opened.cluster.plane.client, opened.cluster.plane.layout.folder
+        front = gateway_probe.front_of(config["agent-environment:service"], opened.query("balancers"))
+        if front is None:
+            raise CommandError("the stack has no gateway")
+        callers = [ending.enter_context(service_probe.service_client(client, folder)) for _ in range(CALLERS)]
+        pool = stacks_pool(client)
+        service.scale_up(client, pool, BURST)
+        baseline = service.counts(client, pool)
+        path = f"/apis/{pool_probe.EXTENSIONS}/namespaces/{pool['metadata']['namespace']}/sandboxclaims"
+        watch = ReadyWatch(client, path)
+        options_ = ending.enter_context(_options(front, callers, pool["metadata"]["labels"][CLASS_LABEL]))
+
+        def both(rate: float, count: int, turns: int) -> tuple[list[float], list[float]]:
+            raw, created = list[float](), list[float]()
+            for _ in range(turns):
+                rest()
+                raw += service.claims(client, pool, watch, rate, count)
+                rest()
+                created += _creates(options_, rate, count)
+            return raw, created
+
+        def rest() -> None:
+            # The loops of the service give a pool its configured size again.
+            service.scale_up(client, pool, BURST)
+            service.wait_for_rest(client, pool, baseline)
+
+        single, burst = both(RATE, CREATES, repeat), both(AT_ONCE, BURST, 1)
+        watch.end()
+    return {**_compared(*single), "burst": {"asked": BURST, "ready": len(burst[1]), **_compared(*burst)}}
+
+
+def _compared(raw: list[float], created: list[float]) -> dict[str, Any]:
+    claim, e2b = service.figures(raw), service.figures(created)
+    ratio = {name.removesuffix("_ms"): round(value / claim[name], 2) for name, value in e2b.items()}
+    return {"raw": claim, "e2b": e2b, "added_ms": round(e2b["p50_ms"] - claim["p50_ms"], 1), "ratio": ratio}
+
+
+def _creates(options: list[Object], rate: float, count: int) -> list[float]:
+    """Return the milliseconds from each creation to the first output of the sandbox."""
+    from e2b import Sandbox
+
+    created: list[Sandbox] = []
+
+    def create(number: int) -> float:
+        began = time.monotonic()
+        sandbox = Sandbox.create(timeout=300, **options[number % len(options)])
+        created.append(sandbox)
+        if sandbox.commands.run("echo ran").stdout != "ran\n":
+            raise CommandError(f"a command in {sandbox.sandbox_id} had no output")
+        return time.monotonic() - began
+
+    milliseconds = service.paced(rate, count, create)
+    with ThreadPoolExecutor(8) as executor:
+        list(executor.map(lambda sandbox: sandbox.kill(), created))
+    return milliseconds
+
+
+@contextmanager
+def _options(front: gateway_probe.Front, callers: list[Service], class_name: str) -> Generator[list[Object]]:
+    """Yield the client's options for each caller, whose keys end with them."""
+    domain = front.workspace_domain
+    body = {"name": "bench", "scopes": ["read", "use", "create", "wake"], "expires_in": 3600}
+    keys = [caller.request("POST", "/v1/keys", body) for caller in callers]
+    before = os.environ.get("SSL_CERT_FILE")
+    os.environ["SSL_CERT_FILE"] = front.authority
+    try:
+        with _proxy(front.address) as proxy:
+            api = {"template": class_name, "domain": domain, "api_url": f"https://api.{domain}/e2b", "proxy": proxy}
+            yield [{**api, "api_key": key["key"]} for key in keys]
+    finally:
+        os.environ.pop("SSL_CERT_FILE")
+        os.environ |= {} if before is None else {"SSL_CERT_FILE": before}
+        for caller, key in zip(callers, keys, strict=True):
+            caller.request("DELETE", f"/v1/keys/{key['id']}")
+
+
+@contextmanager
+def _proxy(address: str) -> Generator[str]:
+    """Run a proxy that connects every host to the load balancer, as no resolver knows them; yield its URL."""
+    host, _, port = address.rpartition(":")
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            with socket.create_connection((host, int(port))) as balancer:
+                self.connection.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+                back = threading.Thread(target=_copy, args=(balancer, self.connection), daemon=True)
+                back.start()
+                _copy(self.connection, balancer)
+                back.join()
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads, request_queue_size = True, 128
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(_BLOCK):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        target.close()
