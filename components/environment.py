@@ -5,7 +5,6 @@ from typing import Any
 
 import pulumi
 
-from agentenv.components._lib.dependency_walk import use_flat_walk
 from agentenv.components._lib.existing import plan_with_existing
 from agentenv.components._lib.options import child_options, component_outputs, output_after
 from agentenv.components.capacity.capacity import Capacity
@@ -88,7 +87,6 @@ class Environment(pulumi.ComponentResource):
 
     def __init__(self, name: str, plan: Plan, opts: pulumi.ResourceOptions | None = None) -> None:
         """Create the environment of a plan."""
-        use_flat_walk()
         super().__init__("agent-environment:index:Environment", name, {}, opts)
         # Check all existing resources before creating anything next to them.
         invoke_options = pulumi.InvokeOptions(parent=self)
