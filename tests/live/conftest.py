@@ -34,6 +34,7 @@ LONG = (
     "cli/test_prove.py",
     "guardrails/test_attempts.py",
     "stack/test_environment_lifecycle.py",
+    "stack/test_upgrade.py",
     "controlplane/sandboxes/test_pods_run.py",
     "controlplane/sandboxes/test_tools.py",
     "service/test_lifecycle_faults.py",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import yaml
 from lightkube import KubeConfig
 from lightkube.config.client_adapter import Client as SyncClient
 from lightkube.config.client_adapter import ConnectionParams
@@ -17,9 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from agentenv.core.iam.principals import SPOT, SPOT_ROLE
 from agentenv.rehearsal.controlplane.auth.pod_credentials import AGENT, PODS
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.tools import ensure
-from agentenv.rehearsal.tools.progress import Silent
 from tests.live.conftest import CLUSTER, LiveCluster
+from tests.live.controlplane.karpenter_definitions import karpenter_definitions
 from tests.live.controlplane.objects import TIMEOUT, becomes_ready, condition, create_namespace, pod
 
 Object = dict[str, Any]
@@ -35,11 +32,6 @@ TAINT = {"key": "sandbox", "value": "standard", "effect": "NoSchedule"}
 def client(live: LiveCluster) -> Iterator[Client]:
     """Install the CRDs of the chart, a controller role that may create the role for Spot, and subnets in two zones."""
     client = live.plane.client
-    tools = ensure(["helm", "karpenter-crd-chart"], Silent())
-    command = [str(tools.path("helm")), "template", "crds", str(tools.path("karpenter-crd-chart"))]
-    for crd in yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True).stdout):
-        if crd:
-            client.apply(crd)
     create_namespace(client, SPACE)
     subnets = live.aws("ec2").describe_subnets()["Subnets"]
     for zone in ("us-east-1c", "us-east-1d"):
@@ -51,7 +43,8 @@ def client(live: LiveCluster) -> Iterator[Client]:
     pair = {"namespace": SPACE, "serviceAccount": "karpenter"}
     arn = controller_role(live)
     association = eks.create_pod_identity_association(clusterName=CLUSTER, roleArn=arn, **pair)["association"]
-    yield client
+    with karpenter_definitions(client):
+        yield client
     eks.delete_pod_identity_association(clusterName=CLUSTER, associationId=association["associationId"])
     eks.delete_addon(clusterName=CLUSTER, addonName=AGENT)
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from agentenv.config.sections.capacity import Capacity, System
 from agentenv.core.nodes.bootstrap import user_data
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.nodes.node_pools import Demand, node_classes, node_pools
 from agentenv.core.pinned_versions import releases
-from agentenv.rehearsal.controlplane.client import ApiError, Client, until
-from agentenv.rehearsal.tools import ensure
-from agentenv.rehearsal.tools.progress import Silent
+from agentenv.rehearsal.controlplane.client import ApiError, Client
 from tests.live.conftest import LiveCluster
-from tests.live.controlplane.objects import TIMEOUT
+from tests.live.controlplane.karpenter_definitions import karpenter_definitions
 
 Object = dict[str, Any]
 NITRO_IMAGES = ("ami-0a1b2c3d4e5f60718",)
@@ -35,27 +31,11 @@ DEMANDS = [
 
 
 @pytest.fixture(scope="module")
-def client(live: LiveCluster) -> Client:
-    """Install Karpenter's definitions, and wait until they are served."""
+def client(live: LiveCluster) -> Iterator[Client]:
+    """Install Karpenter's definitions."""
     client = live.plane.client
-    tools = ensure(["helm", "karpenter-crd-chart"], Silent())
-    command = [str(tools.path("helm")), "template", "crds", str(tools.path("karpenter-crd-chart"))]
-    definitions = yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True).stdout)
-    for definition in definitions:
-        if definition:
-            client.apply(definition)
-    assert until(lambda: served(client), TIMEOUT)
-    return client
-
-
-def served(client: Client) -> bool:
-    """Return whether both kinds can be listed, which is a moment after their definitions."""
-    kinds = (("karpenter.sh/v1", "NodePool"), ("karpenter.k8s.aws/v1", "EC2NodeClass"))
-    try:
-        paths = [client.path({"apiVersion": group, "kind": kind, "metadata": {}}, named=False) for group, kind in kinds]
-    except ApiError:
-        return False
-    return all(client.find(path) is not None for path in paths)
+    with karpenter_definitions(client):
+        yield client
 
 
 def validated(client: Client, document: Object) -> Object:
