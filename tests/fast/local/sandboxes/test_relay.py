@@ -14,6 +14,7 @@ import pytest
 
 from agentenv.local.sandboxes import addresses
 from agentenv.local.sandboxes.relay import Relay, short_path
+from agentenv.rehearsal.controlplane.client import until
 
 SECONDS = 10.0
 PORT = 49983
@@ -80,6 +81,19 @@ def exchange(ip: str, data: bytes) -> bytes:
         connection.shutdown(socket.SHUT_WR)
         with connection.makefile("rb") as response:
             return response.read()
+
+
+def test_small_writes_are_sent_at_once(relay: Relay, ip: str, inside: Path) -> None:
+    entrance = relay.open(ip, PORT)
+    relay.lead_to(entrance, inside)
+    with socket.create_connection((ip, PORT), SECONDS) as connection:
+        connection.sendall(b"x")
+        # Of both ends: the sandbox's is open before the caller's is relayed.
+        assert until(lambda: len(entrance.connections) == 2, SECONDS)
+        sockets = [end.transport.get_extra_info("socket") for end in entrance.connections if end.transport]
+        [caller] = [each for each in sockets if each.family == socket.AF_INET]
+        assert caller.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    relay.close(entrance)
 
 
 def test_a_half_closed_connection_still_gets_its_answer(relay: Relay, ip: str, inside: Path) -> None:
