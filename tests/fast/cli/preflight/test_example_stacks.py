@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +18,7 @@ from agentenv.cli.stack_files import settings_of_file, stack_name
 from agentenv.config import Settings
 from agentenv.rehearsal.stage.cluster import ClusterOptions, existing_resources
 from agentenv.rehearsal.stage.credentials import client
+from tests.fast.rehearsal.cloud.running_cloud import running_cloud
 
 ROOT = Path(__file__).resolve().parents[4]
 # Stacks in existing resources are checked where those are created: tests/engine/components/test_adoption.py.
@@ -37,12 +36,8 @@ CORES = {
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[str]:
-    """Return the endpoint of a simulated AWS in which no other test creates anything: a process has one state."""
-    command = [sys.executable, "-m", "agentenv.rehearsal.cloud"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        yield running.stdout.readline().strip()
-        running.terminate()
+    with running_cloud() as url:
+        yield url
 
 
 def settings_of(path: Path) -> Settings:

@@ -6,8 +6,6 @@ import json
 import socket
 import ssl
 import struct
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -19,6 +17,7 @@ import boto3
 import pytest
 
 from tests.fast.core.gateway.running import TIMEOUT, own_address
+from tests.fast.rehearsal.cloud.running_cloud import running_cloud
 
 ACCOUNT = "123456789012"
 CERTIFICATE = f"arn:aws:acm:us-east-1:{ACCOUNT}:certificate/0f7a3c52-6a0e-4d2e-9b0c-6f3c2a1d9e84"
@@ -92,18 +91,9 @@ def read_header(connection: socket.socket) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    ready = tmp_path_factory.mktemp("cloud") / "ready"
-    command = [sys.executable, "-m", "agentenv.rehearsal.cloud", "--balancers", "--ready-file", str(ready)]
-    process = subprocess.Popen(command)
-    deadline = time.monotonic() + 60
-    while not ready.exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    yield Account(json.loads(ready.read_text(encoding="utf-8"))["url"])
-    process.terminate()
-    assert process.wait(TIMEOUT) == 0
+def account() -> Iterator[Account]:
+    with running_cloud("--balancers") as url:
+        yield Account(url)
 
 
 @pytest.fixture(scope="module")
