@@ -121,9 +121,7 @@ def read_stack_file(path: Path, stack: str) -> StackFile:
         reported = {mistake.path for mistake in found}
         settings, mistakes = _read_settings(document, stack)
         found += [mistake for mistake in mistakes if mistake.path not in reported]
-    if document.mistakes:
-        settings = None
-    return StackFile(document, settings, sorted(found, key=lambda mistake: mistake.line))
+    return StackFile(document, None if document.mistakes else settings, sorted(found, key=lambda mistake: mistake.line))
 
 
 def settings_of_file(path: Path, stack: str) -> Settings | None:

@@ -56,8 +56,9 @@ def saved_login() -> Login | None:
 def save_login(login: Login) -> None:
     """Write the login: its secrets into the key ring, or else into the file."""
     document: dict[str, Any] = asdict(login)
-    if (former := _service_in_key_ring()) not in {None, login.service}:
-        key_ring.delete(str(former))
+    former = _service_in_key_ring()
+    if former is not None and former != login.service:
+        key_ring.delete(former)
     if key_ring.store(login.service, {name: document[name] for name in _SECRETS}):
         document = {name: value for name, value in document.items() if name not in _SECRETS} | {_IN_KEY_RING: True}
     write_private(login_file(), json.dumps(document, indent=2) + "\n")
@@ -67,7 +68,7 @@ def delete_login() -> bool:
     """Delete the login; return whether there was one."""
     if not login_file().exists():
         return False
-    if former := _service_in_key_ring():
+    if (former := _service_in_key_ring()) is not None:
         key_ring.delete(former)
     login_file().unlink()
     return True

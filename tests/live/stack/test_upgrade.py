@@ -98,9 +98,7 @@ def check_nothing_of_users_changes(upgraded: Outcome) -> None:
     """Check that resources outside the cluster are untouched, and only objects of releases are deleted."""
     changes = changed_resources_of(upgraded)
     assert set(changes) == {"create", "update", "delete"}
-    kinds = {
-        urn.rpartition("::")[0].rpartition("$")[2].rpartition("::")[2] for _, urn, _ in upgraded.changed_resources()
-    }
+    kinds = {urn.split("::")[2].rpartition("$")[2] for _, urn, _ in upgraded.changed_resources()}
     assert all(kind.startswith("kubernetes:") for kind in kinds), kinds
     assert all(name.endswith(("-pool", "-template")) for name in changes["delete"]), changes["delete"]
 
