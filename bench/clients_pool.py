@@ -73,7 +73,7 @@ def measure(repeat: int) -> dict[str, Any]:
 
         single, burst = both(RATE, CREATES, repeat), both(AT_ONCE, BURST, 1)
         watch.end()
-    return {**_compared(*single), "burst": {"asked": BURST, "ready": len(burst[1]), **_compared(*burst)}}
+    return {**_compared(*single), "burst": {"requested": BURST, "ready": len(burst[1]), **_compared(*burst)}}
 
 
 def _compared(raw: list[float], created: list[float]) -> dict[str, Any]:

@@ -234,7 +234,7 @@ class MeteringPlan:
     mirrors: Mirrors
     service: bool  # whether the workspace service is scraped, and queries Prometheus
     failed_nodes: int  # an hour that never become nodes, of a pool, from which an alarm fires
-    alertmanager: Alertmanager | None = None  # which is told of alarms
+    alertmanager: Alertmanager | None = None  # to which alarms are sent
 
 
 @dataclass(frozen=True)

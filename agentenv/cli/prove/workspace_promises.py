@@ -83,8 +83,8 @@ def survives_eviction(deployment: Deployment) -> str:
 
 
 def survives_spot(deployment: Deployment) -> str:
-    """Interrupt the Spot instance of a running workspace: it moves to another node with its files, as its holder is
-    told, and its processes have time to end. An account does it by AWS FIS, a rehearsal by EC2's warning.
+    """Interrupt the Spot instance of a running workspace: it moves to another node with its files, its holder is
+    notified, and its processes have time to end. An account does it by AWS FIS, a rehearsal by EC2's warning.
     """
     if not deployment.surroundings.simulated and deployment.spot_role is None:
         raise NotTried("no role for AWS FIS was given with --interrupt-spot")
@@ -104,8 +104,10 @@ def survives_spot(deployment: Deployment) -> str:
             raise Broken(f"it runs on {after} again, which goes away")
         if "in time" not in deployment.run(id_, "cat ~/ended 2>/dev/null || true"):
             raise Broken("a process of the workspace had no time to end")
-        message = deployment.wait(lambda: _event(deployment, id_, "Moving"), START_SECONDS, "its holder was not told")
-    return f"{evidence}; its holder was told: {message}"
+        message = deployment.wait(
+            lambda: _event(deployment, id_, "Moving"), START_SECONDS, "its holder was not notified"
+        )
+    return f"{evidence}; its holder was notified: {message}"
 
 
 # A process in the background that a signal ends, and that takes a while for it.

@@ -156,8 +156,8 @@ RECIPES: tuple[Recipe, ...] = (
         room_mb=50,
         go_room_mb=300,
     ),
-    # gVisor's network stack, of the same version as the runtime; and latencyfs, which is only asked for where homes are
-    # to have the latency of a network.
+    # gVisor's network stack, of the same version as the runtime; and latencyfs, for homes that are to have the latency
+    # of a network.
     *(
         Program(
             name=name,

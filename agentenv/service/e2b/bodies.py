@@ -82,7 +82,7 @@ class Refresh(Body):
     duration: Life = 15
 
 
-# What clients before 2.51 send whenever their caller says nothing.
+# What clients before 2.51 send for options that their caller leaves out.
 _SENDS_DEFAULTS = re.compile(r"e2b-(python|js)-sdk/([01]|2\.([1-4]?[0-9]|50))\.")
 _DEFAULTS: Mapping[str, object] = {
     "allow_internet_access": True,
@@ -95,11 +95,11 @@ _B = TypeVar("_B", bound=Body)
 
 
 def requested(body: _B, client: str) -> _B:
-    """Return a body without the defaults that its client, by its user agent, sends for callers that say nothing."""
+    """Return a body without the defaults that its client, by its user agent, sends for options that are left out."""
     if not _SENDS_DEFAULTS.match(client):
         return body
-    unsaid = (name for name, default in _DEFAULTS.items() if getattr(body, name, None) == default)
-    return body.model_copy(update=dict.fromkeys(unsaid))
+    left_out = (name for name, default in _DEFAULTS.items() if getattr(body, name, None) == default)
+    return body.model_copy(update=dict.fromkeys(left_out))
 
 
 class ListQuery(BaseModel):

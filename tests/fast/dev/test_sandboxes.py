@@ -34,7 +34,7 @@ class FakePod:
         (self.ends if silently else self.stopping).set()
 
     def wait(self) -> None:
-        # The relay may be gone as soon as one of those who wait has returned.
+        # The relay may be gone as soon as one of the waiting threads has returned.
         self._thread.join()
 
     def _run(self) -> None:

@@ -234,7 +234,7 @@ def test_the_calls_of_the_official_provider_are_covered() -> None:
     }
     full, _ = build("full")
     demanded = {name for row in actions_of(full, ACCOUNT, "aws") for name in row.names}
-    # Asked to find out which account it is: the first need not be allowed, and everybody may do the second.
+    # Called to learn which account it is: the first need not be allowed, and everybody may do the second.
     assert called - demanded <= {"iam:GetUser", "sts:GetCallerIdentity"}
     assert len(called & demanded) > 90
 

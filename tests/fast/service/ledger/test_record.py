@@ -385,7 +385,7 @@ def test_a_killed_process_leaves_a_consistent_ledger(timed: Timed) -> None:
             assert sum(row.seconds for row in rows) == 3 * (30 * 3600 - 60)
         """
     )
-    # Each process would load AWS's policies, if a cloud in this one asked for them.
+    # Each process would load AWS's policies, if a simulated AWS in this one has set its variables.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MOTO_")}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
