@@ -273,14 +273,14 @@ func TestSuspendEndsEveryProcess(t *testing.T) {
 	if r.stdout != "asked\n" || r.end.GetExitCode() != 3 {
 		t.Fatalf("it was not asked, or its end was not told: %+v %v", r, stream.Err())
 	}
-	// The stream of one that was killed breaks off: clients look whether the sandbox runs.
+	// The connection of one that was killed is cut: clients look whether the sandbox runs.
 	for killed.Receive() {
 		if killed.Msg().GetEvent().GetEnd() != nil {
 			t.Fatalf("an end: %+v", killed.Msg())
 		}
 	}
-	if connect.CodeOf(killed.Err()) != connect.CodeUnavailable {
-		t.Fatal(killed.Err())
+	if killed.Err() == nil || connect.IsWireError(killed.Err()) {
+		t.Fatalf("an answer, and no cut connection: %v", killed.Err())
 	}
 	<-s.Exited()
 	for _, pid := range []int{int(polite), int(stubborn), fled} {
@@ -290,6 +290,31 @@ func TestSuspendEndsEveryProcess(t *testing.T) {
 	}
 	if out := s.Out.String(); out != "command up\nbye\n" {
 		t.Fatalf("the command's output: %q", out)
+	}
+}
+
+func TestSuspendDoesNotWaitForShells(t *testing.T) {
+	s := sandbox(t, "--grace", "1h")
+	shell, err := processes(s, "").Start(t.Context(), connect.NewRequest(&process.StartRequest{
+		Process: &process.ProcessConfig{Cmd: "/bin/bash", Args: []string{"-i", "-l"}},
+		Pty:     &process.PTY{Size: &process.PTY_Size{Cols: 80, Rows: 24}},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shown := ""; !strings.Contains(shown, "$ ") && !strings.Contains(shown, "# "); { // a shell at its prompt ignores SIGTERM
+		if !shell.Receive() {
+			t.Fatal(shown, shell.Err())
+		}
+		shown += string(shell.Msg().GetEvent().GetData().GetPty())
+	}
+	if err := s.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.Exited():
+	case <-time.After(3 * time.Minute):
+		t.Fatal("it waits for a shell without jobs")
 	}
 }
 

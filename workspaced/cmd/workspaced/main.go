@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"workspaced/internal/account"
@@ -22,7 +23,7 @@ const usage = `workspaced runs in a sandbox and serves its processes, files, ter
   workspaced run [flags] [-- command args...]   serve, and run the class's command beside it
   workspaced install FOLDER                     copy this program into a folder (init container)
   workspaced health [ADDRESS]                   exit 0 if the server on the loopback address is healthy
-  workspaced passwd --to FILE [flags]           write a passwd file with an entry for this uid
+  workspaced passwd --to FILE --group FILE      write passwd and group files with entries for this user
   workspaced version
 
 Each flag of run can be set by a variable: --pod-uid by WORKSPACED_POD_UID.
@@ -94,8 +95,9 @@ func health(arguments []string) error {
 
 func passwd(arguments []string) error {
 	set := newFlags("passwd")
-	from := set.String("from", "/etc/passwd", "the passwd file of the image")
-	to := set.String("to", "", "the file to write")
+	from := set.String("from", "/etc/passwd", "the passwd file of the image, with the group file beside it")
+	to := set.String("to", "", "the passwd file to write")
+	group := set.String("group", "", "the group file to write")
 	name := set.String("name", "user", "the user's name")
 	home := set.String("home", os.Getenv("HOME"), "the user's home")
 	shell := set.String("shell", "", "the user's shell (default: bash if the image has it, else sh)")
@@ -104,10 +106,12 @@ func passwd(arguments []string) error {
 	if err := set.Parse(arguments); err != nil {
 		return err
 	}
-	if *to == "" {
-		return fmt.Errorf("passwd: --to is needed")
+	if *to == "" || *group == "" {
+		return fmt.Errorf("passwd: --to and --group are needed")
 	}
-	return account.WriteEntry(*from, *to, account.Account{
-		Name: *name, UID: uint32(*uid), GID: uint32(*gid), Home: *home, Shell: *shell,
-	})
+	entry := account.Account{Name: *name, UID: uint32(*uid), GID: uint32(*gid), Home: *home, Shell: *shell}
+	if err := account.WriteEntry(*from, *to, entry); err != nil {
+		return err
+	}
+	return account.WriteGroup(filepath.Join(filepath.Dir(*from), "group"), *group, entry)
 }

@@ -102,7 +102,7 @@ func run(arguments []string) (int, error) {
 
 	slog.Info("stopping", "grace", o.grace.String())
 	s.Drain()
-	if left := procs.StopAll(o.grace); left != nil {
+	if left := procs.StopAll(o.grace, processes.HangUpShells); left != nil {
 		slog.Error("stop", "error", left.Error())
 	}
 	flush(work, o.workFlush)

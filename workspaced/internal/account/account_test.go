@@ -93,6 +93,30 @@ func TestWriteEntry(t *testing.T) {
 	}
 }
 
+func TestWriteGroup(t *testing.T) {
+	folder := t.TempDir()
+	from, to := filepath.Join(folder, "group"), filepath.Join(folder, "out")
+	ada := Account{Name: "ada", UID: 1000, GID: 100}
+	if err := WriteGroup(from, to, ada); err != nil {
+		t.Fatalf("an image without a group file: %v", err)
+	}
+	if raw, _ := os.ReadFile(to); string(raw) != "ada:x:100:\n" {
+		t.Fatalf("%q", raw)
+	}
+	if err := os.WriteFile(from, []byte("root:x:0:\nusers:x:100:bob\nada:x:7:\n# note\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteGroup(from, to, ada); err != nil {
+		t.Fatal(err)
+	}
+	if raw, _ := os.ReadFile(to); string(raw) != "root:x:0:\n# note\nada:x:100:\n" {
+		t.Fatalf("%q", raw)
+	}
+	if err := WriteGroup(from, to, Account{Name: "a\nb"}); err == nil {
+		t.Fatal("a name with a line break")
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	e := NewEnvironment([]string{"A=1", "WORKSPACED_KEYS=/x", "broken", "=x", "PATH=/bin"})
 	e.Set(map[string]string{"B": "2", "WORKSPACED_X": "no", "a=b": "no"})

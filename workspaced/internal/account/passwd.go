@@ -2,7 +2,9 @@ package account
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,40 +17,47 @@ func WriteEntry(from, to string, a Account) error {
 	if strings.ContainsAny(a.Name+a.Home+a.Shell, ":\n") || a.Name == "" {
 		return fmt.Errorf("passwd: %q, %q or %q cannot stand in an entry", a.Name, a.Home, a.Shell)
 	}
-	existing, err := os.ReadFile(from)
-	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("passwd: %w", err)
-	}
 	shell := a.Shell
 	if shell == "" {
 		shell = cmp.Or(usableShell(""), "/bin/sh")
 	}
-	var lines []string
+	entry := fmt.Sprintf("%s:x:%d:%d::%s:%s", a.Name, a.UID, a.GID, a.Home, shell)
+	return replace(from, to, entry, a.Name, fmt.Sprint(a.UID))
+}
+
+// WriteGroup writes the lines of a group file, with one for the account's group
+// instead of any other with its gid or name, to a new file.
+func WriteGroup(from, to string, a Account) error {
+	if strings.ContainsAny(a.Name, ":\n") || a.Name == "" {
+		return fmt.Errorf("group: %q cannot stand in an entry", a.Name)
+	}
+	return replace(from, to, fmt.Sprintf("%s:x:%d:", a.Name, a.GID), a.Name, fmt.Sprint(a.GID))
+}
+
+// replace writes a file with an entry, and the lines of another file with neither
+// its name nor its id. A missing file has no lines.
+func replace(from, to, entry, name, id string) error {
+	existing, err := os.ReadFile(from)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var lines strings.Builder
 	for line := range strings.Lines(string(existing)) {
 		line = strings.TrimRight(line, "\n")
-		if one, ok := ParseLine(line); ok && (one.UID == a.UID || one.Name == a.Name) {
-			continue
-		}
-		if line != "" {
-			lines = append(lines, line)
+		fields := strings.Split(line, ":")
+		if line != "" && fields[0] != name && (len(fields) < 3 || fields[2] != id) {
+			lines.WriteString(line + "\n")
 		}
 	}
-	lines = append(lines, fmt.Sprintf("%s:x:%d:%d::%s:%s", a.Name, a.UID, a.GID, a.Home, shell))
-	temporary, err := os.CreateTemp(filepath.Dir(to), ".passwd-*")
+	lines.WriteString(entry + "\n")
+	temporary, err := os.CreateTemp(filepath.Dir(to), ".entries-*")
 	if err != nil {
-		return fmt.Errorf("passwd: %w", err)
+		return err
 	}
 	defer os.Remove(temporary.Name())
-	if _, err := temporary.WriteString(strings.Join(lines, "\n") + "\n"); err != nil {
-		temporary.Close()
-		return fmt.Errorf("passwd: %w", err)
-	}
-	if err := temporary.Chmod(0o644); err != nil {
-		temporary.Close()
-		return fmt.Errorf("passwd: %w", err)
-	}
-	if err := temporary.Close(); err != nil {
-		return fmt.Errorf("passwd: %w", err)
+	_, written := temporary.WriteString(lines.String())
+	if err := errors.Join(written, temporary.Chmod(0o644), temporary.Close()); err != nil {
+		return err
 	}
 	return os.Rename(temporary.Name(), to)
 }

@@ -537,3 +537,34 @@ func FuzzMultipart(f *testing.F) {
 		s.clean(t)
 	})
 }
+
+// pieces is a body of a MiB that comes in pieces, as the part of a form.
+type pieces struct{ left int }
+
+func (p *pieces) Read(into []byte) (int, error) {
+	if p.left == 0 {
+		return 0, io.EOF
+	}
+	count := min(len(into), 4096, p.left)
+	p.left -= count
+	return count, nil
+}
+
+// counted counts the writes to a file, and the bytes of them.
+type counted struct{ writes, bytes int }
+
+func (c *counted) Write(from []byte) (int, error) {
+	c.writes++
+	c.bytes += len(from)
+	return len(from), nil
+}
+
+func TestSmallPiecesOfABodyAreWrittenTogether(t *testing.T) {
+	var file counted
+	if err := fill(&file, &pieces{1 << 20}); err != nil || file.bytes != 1<<20 {
+		t.Fatal(file, err)
+	}
+	if file.writes > 8 {
+		t.Fatalf("%d writes for a MiB", file.writes)
+	}
+}

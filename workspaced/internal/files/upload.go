@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bufio"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -44,7 +45,8 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who account.Acc
 		return // the caller is gone
 	}
 	defer leave()
-	body := io.Reader(&timedBody{r.Context(), r.Body, http.NewResponseController(w)})
+	// Forms and gzip read in pieces of 4 KiB.
+	body := io.Reader(bufio.NewReaderSize(&timedBody{r.Context(), r.Body, http.NewResponseController(w)}, 64<<10))
 	switch coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding {
 	case "", "identity":
 	case "gzip":

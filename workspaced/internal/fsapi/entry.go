@@ -104,11 +104,11 @@ func problem(err error) error {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EINVAL),
 		errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, watch.ErrNoFolder):
 		code = connect.CodeInvalidArgument
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, watch.ErrTooMany),
-		errors.Is(err, watch.ErrLost), errors.Is(err, syscall.EMFILE):
+	case errors.Is(err, watch.ErrTooMany), errors.Is(err, watch.ErrLost), errors.Is(err, syscall.EMFILE):
 		code = connect.CodeResourceExhausted
-	case errors.Is(err, syscall.EXDEV), errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, watch.ErrRootGone),
-		errors.Is(err, watch.ErrClosed):
+	// Clients of envd take an exhausted resource for a rate limit: a full disk does not pass by itself.
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EXDEV),
+		errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, watch.ErrRootGone), errors.Is(err, watch.ErrClosed):
 		code = connect.CodeFailedPrecondition
 	}
 	return connect.NewError(code, err)

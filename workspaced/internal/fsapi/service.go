@@ -114,9 +114,7 @@ func (s *Service) Move(_ context.Context, r *connect.Request[filesystem.MoveRequ
 		if err := os.MkdirAll(filepath.Dir(destination), 0o755); err != nil {
 			return err
 		}
-		if err := os.Rename(source, destination); errors.Is(err, syscall.EXDEV) {
-			return fmt.Errorf("%s and %s are on different file systems; copy and remove instead: %w", source, destination, syscall.EXDEV)
-		} else if err != nil {
+		if err := move(source, destination, who.Home); err != nil {
 			return err
 		}
 		entry, err = Entry(s.accounts, destination)
@@ -186,7 +184,7 @@ func (s *Service) list(ctx context.Context, root string, depth int) ([]*filesyst
 			return ctx.Err()
 		}
 		if len(entries) >= s.limit {
-			return connect.NewError(connect.CodeResourceExhausted,
+			return connect.NewError(connect.CodeInvalidArgument,
 				fmt.Errorf("more than %d entries below %s; list a folder below it, or use a smaller depth", s.limit, root))
 		}
 		info, err := entry.Info()

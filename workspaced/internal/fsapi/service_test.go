@@ -2,12 +2,14 @@ package fsapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -180,13 +182,80 @@ func TestListMoveRemove(t *testing.T) {
 	}
 }
 
+func TestMoveBetweenFileSystems(t *testing.T) {
+	c, home := client(t)
+	other, err := os.MkdirTemp("/dev/shm", "workspaced")
+	if err != nil {
+		t.Skip("no second file system:", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(other) })
+	if err := os.Rename(other, filepath.Join(home, "same")); !errors.Is(err, syscall.EXDEV) {
+		t.Skip("one file system:", err)
+	}
+	move := func(from, to string) error {
+		_, err := c.Move(t.Context(), request(&filesystem.MoveRequest{Source: from, Destination: to}))
+		return err
+	}
+	write(t, filepath.Join(other, "tree/a/b"))
+	if err := os.Chmod(filepath.Join(other, "tree/a"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("a/b", filepath.Join(other, "tree/link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := move(filepath.Join(other, "tree"), "new/tree"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(home, "new/tree/a"))
+	if err != nil || info.Mode().Perm() != 0o750 {
+		t.Fatal(info, err)
+	}
+	info, err = os.Stat(filepath.Join(home, "new/tree/link"))
+	if err != nil || info.Mode().Perm() != 0o640 || info.Size() != 3 {
+		t.Fatal(info, err)
+	}
+	// An existing file is replaced; a folder is not, and nothing is lost or left then.
+	write(t, filepath.Join(other, "file"))
+	if err := os.WriteFile(filepath.Join(home, "new/file"), []byte("longer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := move(filepath.Join(other, "file"), "new/file"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(other, "file"))
+	if err := syscall.Mkfifo(filepath.Join(other, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{filepath.Join(other, "file"): "new/tree", other: "new/pipe", home: filepath.Join(other, "home")} {
+		if err := move(from, to); err == nil {
+			t.Errorf("%s is at %s", from, to)
+		}
+	}
+	for folder, want := range map[string][]string{other: {"file", "pipe"}, filepath.Join(home, "new"): {"file", "tree"}} {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s: %v", folder, names)
+		}
+	}
+	if raw, err := os.ReadFile(filepath.Join(home, "new/file")); string(raw) != "abc" {
+		t.Fatal(string(raw), err)
+	}
+}
+
 func TestAListIsBounded(t *testing.T) {
 	home := t.TempDir()
 	s := &Service{accounts: account.NewDirectory("/nonexistent", "ada", home), limit: 5}
 	for i := range 6 {
 		write(t, filepath.Join(home, fmt.Sprint(i)))
 	}
-	if _, err := s.ListDir(t.Context(), request(&filesystem.ListDirRequest{})); connect.CodeOf(err) != connect.CodeResourceExhausted {
+	if _, err := s.ListDir(t.Context(), request(&filesystem.ListDirRequest{})); connect.CodeOf(err) != connect.CodeInvalidArgument {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(home, "0")); err != nil {
@@ -194,6 +263,15 @@ func TestAListIsBounded(t *testing.T) {
 	}
 	if r, err := s.ListDir(t.Context(), request(&filesystem.ListDirRequest{})); err != nil || len(r.Msg.GetEntries()) != 5 {
 		t.Fatal(err)
+	}
+}
+
+func TestFullDiskIsNoRateLimit(t *testing.T) {
+	// Clients of envd repeat what a rate limit refused.
+	for _, err := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EXDEV} {
+		if code := connect.CodeOf(problem(&os.PathError{Op: "mkdir", Path: "x", Err: err})); code != connect.CodeFailedPrecondition {
+			t.Errorf("%v: %v", err, code)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"workspaced/internal/account"
 	"workspaced/internal/output"
+	"workspaced/internal/procs"
 	"workspaced/internal/reaper"
 )
 
@@ -122,6 +123,8 @@ func startError(spec Spec, err error) error {
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
 		return fmt.Errorf("%w: the limit of the sandbox is reached", ErrTooMany)
+	case errors.Is(err, syscall.E2BIG), errors.Is(err, syscall.ENAMETOOLONG): // the latter by gVisor
+		return fmt.Errorf("%w %q: an argument or variable has more than 128 KiB, or all of them more than the system takes; write it to a file", ErrInvalid, spec.Command)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("%w %q: neither a program of this machine's architecture nor a script with #! and its interpreter", ErrInvalid, spec.Command)
 	case errors.Is(err, syscall.ENOENT):
@@ -195,6 +198,20 @@ func (m *Manager) Stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopping = true
+}
+
+// HangUpShells hangs up the interactive shells whose jobs have all ended: such shells
+// ignore SIGTERM, and would be waited for until the grace is over.
+func (m *Manager) HangUpShells(left []procs.Process) {
+	sessions := map[int]int{}
+	for _, one := range left {
+		sessions[one.Session]++
+	}
+	for _, p := range m.List() {
+		if p.Spec.interactive() && sessions[p.PID] == 1 {
+			_ = p.Signal(syscall.SIGHUP)
+		}
+	}
 }
 
 // Stopping reports whether the sandbox is being stopped.

@@ -144,6 +144,14 @@ func TestOutputEnvironmentAndFolder(t *testing.T) {
 	}
 }
 
+func TestLongVariableIsRefusedWithItsReason(t *testing.T) {
+	spec := sh(t, "true")
+	spec.Envs = map[string]string{"X": strings.Repeat("y", 200<<10)}
+	if _, err := manager(t).Start(spec, 0); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "128 KiB") {
+		t.Fatal(err)
+	}
+}
+
 func TestStdin(t *testing.T) {
 	spec := sh(t, "cat")
 	spec.Stdin = true
@@ -219,6 +227,27 @@ func TestHangUp(t *testing.T) {
 	if p.End().Signal != syscall.SIGHUP {
 		t.Fatalf("%+v", p.End())
 	}
+}
+
+func TestShellsWithoutJobsAreHungUp(t *testing.T) {
+	m := manager(t)
+	terminal := func(command string, args ...string) *Process {
+		spec := Spec{Command: command, Args: args, Account: sh(t, "").Account, Terminal: &Size{Cols: 80, Rows: 24}}
+		return start(t, m, spec)
+	}
+	shell, busy := terminal("/bin/sh", "-i"), terminal("/bin/sh", "-i")
+	script := terminal("/bin/sh", "-c", "sleep 600; true")
+	left := []procs.Process{
+		{PID: shell.PID, Session: shell.PID}, {PID: script.PID, Session: script.PID},
+		{PID: busy.PID, Session: busy.PID}, {PID: 1 << 30, Parent: busy.PID, Session: busy.PID},
+	}
+	m.HangUpShells(left)
+	<-shell.Ended()
+	if !busy.Running() || !script.Running() {
+		t.Fatal("what has jobs or is no shell was hung up, too")
+	}
+	busy.HangUp()
+	script.HangUp()
 }
 
 func TestAKillReachesTheWholeSession(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,6 +28,18 @@ type Spec struct {
 	Terminal *Size // nil: pipes
 	Stdin    bool
 	Tag      string
+}
+
+// interactive reports whether this is a shell in a terminal without a script or command.
+func (s Spec) interactive() bool {
+	switch filepath.Base(s.Command) {
+	case "ash", "bash", "dash", "fish", "ksh", "sh", "zsh":
+	default:
+		return false
+	}
+	return s.Terminal != nil && !slices.ContainsFunc(s.Args, func(word string) bool {
+		return !strings.HasPrefix(word, "-") || !strings.HasPrefix(word, "--") && strings.Contains(word, "c") || word == "--command"
+	})
 }
 
 // ErrInvalid marks mistakes of the caller.

@@ -107,8 +107,8 @@ func (s *Service) Connect(ctx context.Context, r *connect.Request[process.Connec
 }
 
 // follow sends a process's output until it ends or the caller goes. The process
-// runs on without its caller. Where the sandbox stops, the stream of a process that
-// its signal ended breaks off, so that clients of envd look whether the sandbox runs.
+// runs on without its caller. Where the sandbox stops, the connection of a process that
+// its signal ended is cut: all clients of envd look then whether the sandbox runs.
 func (s *Service) follow(ctx context.Context, p *proc.Process, alive time.Duration, send func(*process.ProcessEvent) error) error {
 	reader := p.Output.Attach()
 	defer reader.Detach()
@@ -126,7 +126,7 @@ func (s *Service) follow(ctx context.Context, p *proc.Process, alive time.Durati
 		case errors.Is(err, output.ErrEnd):
 			<-p.Ended()
 			if p.End().Signal != 0 && s.processes.Stopping() {
-				return problem(proc.ErrStopping)
+				panic(http.ErrAbortHandler)
 			}
 			return send(endEvent(p.End()))
 		case errors.Is(err, output.ErrSlow):

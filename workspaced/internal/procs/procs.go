@@ -45,7 +45,9 @@ func All() []Process {
 	}
 }
 
-// parseStat reads /proc/<pid>/stat; the command in it may hold anything.
+// parseStat reads /proc/<pid>/stat; the command in it may hold anything. A process that
+// is collected meanwhile has the pid 0 there under gVisor, and still its session: a
+// signal to 0 would reach this process and all of its group.
 func parseStat(raw []byte) (Process, bool) {
 	open, end := bytes.IndexByte(raw, '('), bytes.LastIndexByte(raw, ')')
 	if open < 1 || end < open {
@@ -53,7 +55,7 @@ func parseStat(raw []byte) (Process, bool) {
 	}
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(raw[:open])))
 	fields := bytes.Fields(raw[end+1:])
-	if err != nil || len(fields) < 4 {
+	if err != nil || pid < 1 || len(fields) < 4 {
 		return Process{}, false
 	}
 	parent, err1 := strconv.Atoi(string(fields[1]))
@@ -123,16 +125,19 @@ func SignalAll(signal syscall.Signal) {
 var ErrLeft = errors.New("processes are left")
 
 // StopAll sends SIGTERM to every process, and SIGKILL to what is left after the
-// grace. Processes that start meanwhile are signalled too.
-func StopAll(grace time.Duration) error {
+// grace. Processes that start meanwhile are signalled too. waiting is called with
+// what is left while the grace lasts.
+func StopAll(grace time.Duration, waiting func([]Process)) error {
 	const poll = 20 * time.Millisecond
 	deadline := time.Now().Add(grace)
 	SignalAll(syscall.SIGTERM)
 	SignalAll(syscall.SIGCONT) // a stopped process ends only once it continues
 	for time.Now().Before(deadline) {
-		if len(Sandbox()) == 0 {
+		left := Sandbox()
+		if len(left) == 0 {
 			return nil
 		}
+		waiting(left)
 		time.Sleep(poll)
 	}
 	for range 100 {

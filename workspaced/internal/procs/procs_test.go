@@ -13,6 +13,8 @@ func TestParseStat(t *testing.T) {
 		"":                        {},
 		"12 sh S 1 12 10":         {},
 		"x (sh) S 1 12 10":        {},
+		"0 (sh) Z 1 12 12":        {}, // collected meanwhile, as gVisor writes it
+		"-1 (sh) Z 1 12 12":       {},
 		"12 (sh) S":               {},
 		"12 (sh) S one 12 10":     {},
 	} {
