@@ -72,7 +72,7 @@ def _first_output(folder: Path) -> dict[str, float]:
 
     def install() -> None:
         quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
-        subprocess.run([python, "-m", "pip", "install", *quiet, "-e", f"{_ROOT}[rehearsal,service]"], check=True)
+        subprocess.run([python, "-m", "pip", "install", *quiet, "-e", f"{_ROOT}[dev]"], check=True)
 
     create_environment()
     install()

@@ -21,7 +21,7 @@ from typing import Any
 from agentenv.cli.main import CommandError
 
 _SECONDS = 60.0
-_OPTIONS = (
+CHROMIUM_OPTIONS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
@@ -65,7 +65,7 @@ def _paint(console: str, baseline: str) -> tuple[float, float, float, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         options = webdriver.ChromeOptions()
-        for option in (*_OPTIONS, f"--user-data-dir={folder}"):
+        for option in (*CHROMIUM_OPTIONS, f"--user-data-dir={folder}"):
             options.add_argument(option)
         options.binary_location = shutil.which("chromium") or ""
         driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))

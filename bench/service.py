@@ -192,7 +192,14 @@ def _at_rate(
         wait_for_rest(client, pool, baseline)
         requested += _requests(pool, callers, rate, PER_TURN[rate])
     ready_watch.end()
-    return {"raw": figures(raw), "service": figures(requested), "count": len(requested)}
+    claimed, created = figures(raw), figures(requested)
+    return {
+        "raw": claimed,
+        "service": created,
+        "added_ms": round(created["p50_ms"] - claimed["p50_ms"], 1),
+        "p99_ratio": round(created["p99_ms"] / claimed["p99_ms"], 2),
+        "count": len(requested),
+    }
 
 
 def paced(

@@ -32,15 +32,24 @@ class Command:
     name: str
     module: str
     summary: str
+    extra: str = ""  # which the whole command needs
 
 
 COMMANDS = (
     Command("check", "agentenv.cli.commands.check", "read a stack file and list every mistake in it"),
     Command(
-        "rehearse", "agentenv.cli.commands.rehearse", "bring the whole environment up and down again on this machine"
+        "rehearse",
+        "agentenv.cli.commands.rehearse",
+        "bring the whole environment up and down again on this machine",
+        extra="rehearsal",
     ),
-    Command("dev", "agentenv.cli.commands.dev", "serve workspaces on this machine, without a cluster"),
-    Command("tools", "agentenv.cli.commands.tools", "list the engine's tools, their versions and where they come from"),
+    Command("dev", "agentenv.cli.commands.dev", "serve workspaces on this machine, without a cluster", extra="dev"),
+    Command(
+        "tools",
+        "agentenv.cli.commands.tools",
+        "list the engine's tools, their versions and where they come from",
+        extra="rehearsal",
+    ),
     Command("preflight", "agentenv.cli.commands.preflight", "check whether an AWS account has what a stack needs"),
     Command("prove", "agentenv.cli.commands.prove", "test the promises of the README in a stack of its own"),
     Command("workspace", "agentenv.cli.commands.workspace", "create, list, enter and delete workspaces"),
@@ -54,7 +63,12 @@ COMMANDS = (
     Command("recover", "agentenv.cli.commands.recover", "recover the workspaces of a lost cluster in another one"),
     Command("releases", "agentenv.cli.commands.releases", "show old releases of sandbox classes, and retire them"),
     Command("policies", "agentenv.cli.commands.policies", "check Kubernetes manifests against the policy rules"),
-    Command("review", "agentenv.cli.commands.review", "show what a pull request changes, and block unsafe changes"),
+    Command(
+        "review",
+        "agentenv.cli.commands.review",
+        "show what a pull request changes, and block unsafe changes",
+        extra="rehearsal",
+    ),
     Command("waivers", "agentenv.cli.commands.waivers", "list the waivers, their expiry and whether they are used"),
     Command("estimate", "agentenv.cli.commands.estimate", "estimate the monthly cost of an environment"),
     Command("cost", "agentenv.cli.commands.cost", "divide the bill among owners, to the cent"),
@@ -140,7 +154,7 @@ def run_command(command: Command, arguments: Sequence[str]) -> int:
     try:
         return _parse_and_run(command, arguments)
     except ModuleNotFoundError as missing:
-        if (extra := extra_of(missing.name or "")) is None:
+        if (extra := extra_of(missing.name or "", command.extra)) is None:
             raise
         sys.stderr.write(f"agentenv {command.name}: {missing.name} is not installed: {install(extra)}\n")
         if "--json" in arguments:

@@ -513,5 +513,7 @@ def _translated() -> Generator[None]:
         yield
     except httpx2.TimeoutException as failure:
         raise SandboxError("deadline_exceeded", f"the sandbox did not answer: {type(failure).__name__}") from failure
+    except (httpx2.ReadError, httpx2.RemoteProtocolError) as failure:
+        raise SandboxError("unavailable", "the connection to the sandbox was lost: it may be stopping") from failure
     except httpx2.TransportError as failure:
         raise SandboxError("unavailable", f"the sandbox does not answer: {type(failure).__name__}") from failure

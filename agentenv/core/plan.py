@@ -84,11 +84,6 @@ class ClusterPlan:
         """Return the build of every add-on."""
         return addon_builds(self.settings)
 
-    @property
-    def sandbox_controller_on_fargate(self) -> bool:
-        """Return whether the agent-sandbox controller runs on Fargate."""
-        return self.settings.sandbox_controller.place == "fargate"
-
 
 @dataclass(frozen=True)
 class CapacityPlan:

@@ -42,7 +42,6 @@ from agentenv.service.workspaces.refusals import (
     no_sandbox,
     pool_empty,
     refuse_attach,
-    refuse_changed_budget,
     refuse_create_while_deleting,
     refuse_deleting,
     refuse_different_request,
@@ -151,10 +150,13 @@ class LocalBackend(Backend):
 
     async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
         """Change a workspace; another class starts it again on the same files."""
+        return await self.change(id_, lambda _: changes, wait=wait)
+
+    async def change(self, id_: str, build: Callable[[Workspace], Changes], *, wait: float = 0.0) -> CreateResult:
+        """Change a workspace by what `build` returns for it, as `update` does."""
         async with self._lock(id_):
             workspace = self._existing(id_)
-            refuse_changed_budget(workspace, changes)
-            changed = _changed(workspace, changes)
+            changed = _changed(workspace, build(workspace))
             if changed.class_name == workspace.class_name:
                 self.put(changed)
                 return CreateResult(changed, ready=changed.state == "running", existed=True)
@@ -162,12 +164,6 @@ class LocalBackend(Backend):
             moved = replace(changed, claim_uid=str(uuid.uuid4()), cold=COLD_REASONS["moved"])
             await self.start(moved, "Moved", f"to class {changed.class_name}")
         return await self._report(id_, wait, existed=False)
-
-    async def change(self, id_: str, build: Callable[[Workspace], Changes]) -> Workspace:
-        """Change a workspace by what `build` returns for it."""
-        async with self._lock(id_):
-            workspace = self._existing(id_)
-            return self.put(_changed(workspace, build(workspace)))
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
         """Delete a workspace; its data is retained for the given time."""
@@ -471,7 +467,7 @@ def _new(request: CreateRequest, now: datetime) -> Workspace:
 
 def _changed(workspace: Workspace, changes: Changes) -> Workspace:
     """Return a workspace with the fields that a change sets."""
-    values = {name: value for name, value in vars(changes).items() if value is not UNSET and name != "budget_was"}
+    values = {name: value for name, value in vars(changes).items() if value is not UNSET}
     if "size" in values:
         size = values["size"] = values["size"] or SMALL
         waits = workspace.state == "running" and size != workspace.current_size

@@ -84,7 +84,7 @@ class Class:
         """Return whether its sandboxes may reach the internet."""
         return reaches_internet(self.plan.settings, self.plan.cluster)
 
-    @property
+    @cached_property
     def releases(self) -> tuple[Release, ...]:
         """Return its releases, the stable one first."""
         return releases_of(self.plan)

@@ -11,6 +11,7 @@ from typing import Any
 import pulumi
 
 from agentenv.components._lib.aws_context import AwsContext
+from agentenv.core.iam.documents import policy_document
 
 Document = dict[str, Any]
 
@@ -33,11 +34,6 @@ KEY_ADMINISTRATION = (
 KEY_USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 
 
-def document(*statements: Document) -> Document:
-    """Return a policy of these statements."""
-    return {"Version": "2012-10-17", "Statement": list(statements)}
-
-
 def to_json(policy: Document) -> str:
     """Return a policy as compact JSON, because spaces count towards its length limit."""
     return json.dumps(policy, separators=(",", ":"), sort_keys=True)
@@ -50,7 +46,7 @@ def policy_json(policy: pulumi.Output[Document]) -> pulumi.Output[str]:
 
 def service_trust_policy(aws: AwsContext, service: str, source: str) -> Document:
     """Return the trust policy of a role for one AWS service, acting for resources of this account only."""
-    return document(
+    return policy_document(
         {
             "Sid": "ForOurOwn",
             "Effect": "Allow",
@@ -66,7 +62,7 @@ def service_trust_policy(aws: AwsContext, service: str, source: str) -> Document
 
 def log_writer_policy(log_group: str) -> Document:
     """Return the policy of a role that writes into one existing log group, and neither creates nor reads any."""
-    return document(
+    return policy_document(
         {
             "Sid": "WriteFlows",
             "Effect": "Allow",
@@ -88,7 +84,7 @@ def logs_key_policy(aws: AwsContext, *log_groups: str) -> Document:
     """
     logs = f"logs.{aws.region}.{aws.dns_suffix}"
     arns = [aws.arn("logs", f"log-group:{names}") for names in log_groups]
-    return document(
+    return policy_document(
         _administration(aws),
         {
             "Sid": "EncryptLogs",
@@ -109,7 +105,7 @@ def file_system_key_policy(aws: AwsContext) -> Document:
 
     Backups read through EFS too, and then encrypt with the key of the backup vault.
     """
-    return document(
+    return policy_document(
         _administration(aws),
         _used_through(
             aws,
@@ -122,7 +118,7 @@ def file_system_key_policy(aws: AwsContext) -> Document:
 
 def volume_key_policy(aws: AwsContext) -> Document:
     """Return the policy of a key for node volumes, used through EC2 only."""
-    return document(
+    return policy_document(
         _administration(aws),
         _used_through(aws, f"ec2.{aws.region}.{aws.dns_suffix}", "ThroughVolumes", (*KEY_USE, "kms:CreateGrant")),
     )
@@ -130,7 +126,7 @@ def volume_key_policy(aws: AwsContext) -> Document:
 
 def secrets_key_policy(aws: AwsContext) -> Document:
     """Return the policy of the key for Kubernetes secrets; EKS uses it through a grant of the cluster's creator."""
-    return document(
+    return policy_document(
         _administration(aws),
         {
             "Sid": "GrantToCluster",
@@ -203,8 +199,8 @@ def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Doc
             "Action": [MOUNT, WRITE],
             "Resource": arn,
         }
-        return document(*denials, nobody)
-    return document(
+        return policy_document(*denials, nobody)
+    return policy_document(
         *denials,
         {
             "Sid": "RefuseWithoutAccessPoint",
@@ -242,8 +238,8 @@ def interface_endpoint_policy(aws: AwsContext, service: str) -> Document:
         "Condition": {"StringEquals": {"aws:PrincipalAccount": aws.account}},
     }
     if service != "sts":
-        return document(own_principals)
-    return document(
+        return policy_document(own_principals)
+    return policy_document(
         own_principals,
         {
             "Sid": "TokensForOwnRoles",
@@ -257,7 +253,7 @@ def interface_endpoint_policy(aws: AwsContext, service: str) -> Document:
 
 def dynamodb_endpoint_policy(aws: AwsContext) -> Document:
     """Return the policy of the DynamoDB gateway endpoint: tables of this account only."""
-    return document(_own_resources(aws, "dynamodb:*"))
+    return policy_document(_own_resources(aws, "dynamodb:*"))
 
 
 def s3_endpoint_policy(aws: AwsContext) -> Document:
@@ -265,7 +261,7 @@ def s3_endpoint_policy(aws: AwsContext) -> Document:
 
     Image layers, package mirrors and the release files of many projects are in buckets of other accounts.
     """
-    return document(
+    return policy_document(
         _own_resources(aws, "s3:*"),
         {
             "Sid": "ReadElsewhere",

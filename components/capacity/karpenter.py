@@ -22,6 +22,8 @@ from agentenv.components._lib.planned_documents import (
 from agentenv.components.capacity.karpenter_iam import controller_policies
 from agentenv.components.cluster.context import ClusterContext
 from agentenv.components.cluster.irsa import Roles, ServiceAccount
+from agentenv.core.iam.documents import policy_document
+from agentenv.core.nodes.fargate_profiles import SCHEDULER
 from agentenv.core.pinned_versions import releases
 from agentenv.core.plan import CapacityPlan
 
@@ -166,11 +168,11 @@ def _on_fargate(profile: pulumi.Input[str] | None) -> dict[str, Any]:
     """Return the values that send its pods to Fargate, also before the webhook of a new profile marks pods."""
     if profile is None:
         return {}
-    return {"schedulerName": "fargate-scheduler", "podLabels": {"eks.amazonaws.com/fargate-profile": profile}}
+    return {"schedulerName": SCHEDULER, "podLabels": {"eks.amazonaws.com/fargate-profile": profile}}
 
 
 def _instances(aws: AwsContext) -> iam_policies.Document:
-    return iam_policies.document(
+    return policy_document(
         {
             "Sid": "Instances",
             "Effect": "Allow",

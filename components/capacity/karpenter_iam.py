@@ -6,9 +6,9 @@ resources with these tags, and to change or delete only resources that have them
 
 from typing import Any
 
-from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.iam_policies import Document
+from agentenv.core.iam.documents import policy_document
 from agentenv.core.iam.principals import SPOT, SPOT_ROLE
 
 POOL = "karpenter.sh/nodepool"
@@ -21,7 +21,7 @@ def controller_policies(aws: AwsContext, cluster: str, node_role: str, queue: st
     return {
         "node-lifecycle": node_lifecycle(aws, cluster),
         "iam-integration": iam_integration(aws, cluster, node_role),
-        "eks-integration": iam_policies.document(
+        "eks-integration": policy_document(
             _allow("ThisCluster", ["eks:DescribeCluster"], [aws.arn("eks", f"cluster/{cluster}")])
         ),
         "interruption": interruption(queue),
@@ -41,7 +41,7 @@ def node_lifecycle(aws: AwsContext, cluster: str) -> Document:
     pool_request_tags = {f"aws:RequestTag/{POOL}": "*"}
     created_arns = [aws.arn("ec2", f"{kind}/*") for kind in CREATED_TYPES]
     launch = ["ec2:CreateFleet", "ec2:RunInstances"]
-    return iam_policies.document(
+    return policy_document(
         _allow("Images", launch, [_public(aws, "image"), _public(aws, "snapshot")]),
         _allow(
             "Places",
@@ -102,7 +102,7 @@ def iam_integration(aws: AwsContext, cluster: str, node_role: str) -> Document:
     request_tags = {**_tag_conditions("aws:RequestTag", cluster, aws), "aws:RequestTag/eks:eks-cluster-name": cluster}
     class_resource_tags = {f"aws:ResourceTag/{NODE_CLASS}": "*"}
     class_request_tags = {f"aws:RequestTag/{NODE_CLASS}": "*"}
-    return iam_policies.document(
+    return policy_document(
         _allow(
             "PassNodesTheirRole",
             ["iam:PassRole"],
@@ -143,15 +143,13 @@ def iam_integration(aws: AwsContext, cluster: str, node_role: str) -> Document:
 
 def interruption(queue: str) -> Document:
     """Allow receiving interruption events."""
-    return iam_policies.document(
-        _allow("Hear", ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"], [queue])
-    )
+    return policy_document(_allow("Hear", ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"], [queue]))
 
 
 def zonal_shift(aws: AwsContext, cluster: str) -> Document:
     """Allow reading the zonal shifts of this cluster, which the action takes as a condition, not as a resource."""
     managed = {"arc-zonal-shift:ResourceIdentifier": aws.arn("eks", f"cluster/{cluster}")}
-    return iam_policies.document(
+    return policy_document(
         _allow("ThisCluster", ["arc-zonal-shift:GetManagedResource"], ["*"], {"StringEquals": managed})
     )
 
@@ -172,7 +170,7 @@ def resource_discovery(aws: AwsContext) -> Document:
         "SpotPriceHistory",
         "Subnets",
     )
-    return iam_policies.document(
+    return policy_document(
         _allow("LookAround", [f"ec2:Describe{kind}" for kind in described], ["*"], in_region),
         _allow(
             "LatestImages",
@@ -191,7 +189,7 @@ def resource_discovery(aws: AwsContext) -> Document:
 
 def queue_policy(queue: str, rules: list[str]) -> Document:
     """Return the policy of the queue: only this environment's event rules send, and all access requires TLS."""
-    return iam_policies.document(
+    return policy_document(
         {
             "Sid": "OurRules",
             "Effect": "Allow",

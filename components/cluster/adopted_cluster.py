@@ -19,16 +19,15 @@ from agentenv.components._lib.token_identity import TokenIdentity, token_identit
 from agentenv.components.cluster.addons import EFS_NODE
 from agentenv.components.cluster.api_authorization import after_authorization
 from agentenv.components.cluster.context import ClusterContext
-from agentenv.components.cluster.fargate import FargateContext, controllers, create_fargate
+from agentenv.components.cluster.fargate import FargateContext, create_fargate
 from agentenv.components.cluster.irsa import Issuer, Roles
 from agentenv.components.cluster.security_groups import SecurityGroupRules
 from agentenv.components.network.network import NetworkContext
 from agentenv.components.sandboxes.fargate_security_groups import PodGroups, group_ids
+from agentenv.core.nodes.fargate_profiles import controllers
 from agentenv.core.plan import ClusterPlan
 
 API = "client.authentication.k8s.io/v1beta1"
-# CoreDNS stays with the cluster's owner, wherever it runs.
-CONTROLLERS = ("karpenter", "agent-sandbox")
 
 
 class AdoptedCluster(pulumi.ComponentResource):
@@ -99,7 +98,7 @@ class AdoptedCluster(pulumi.ComponentResource):
             None,
             0,
             self.provider,
-            controllers(CONTROLLERS, sandboxes=plan.sandbox_controller_on_fargate),
+            controllers(plan.settings),
             classes=[each.name for each in plan.fargate_classes],
         )
         profiles = create_fargate(fargate_context, labels, roles, child)

@@ -20,9 +20,9 @@ from typing import Any
 import pulumi
 
 DEADLINE_SECONDS = 120.0
-# A new token differs from the last one by its second, and the API server caches the review of each token.
+# The API server caches the review of each token, so a refused one is not sent again. A new one differs by its second.
 INTERVAL_SECONDS = 2.0
-# A cluster has several API servers behind its address.
+# A cluster has several API servers behind its address. They get the same token, which each reviews for itself.
 IN_A_ROW = 3
 _PROGRAM_SECONDS = 60.0
 _REQUEST_SECONDS = 20.0
@@ -65,9 +65,13 @@ def wait_for_authorization(
     config = json.loads(kubeconfig)
     if not config.get("users"):
         return ""
-    deadline, accepted = time.monotonic() + deadline_seconds, 0
+    deadline, accepted, token = time.monotonic() + deadline_seconds, 0, ""
     while True:
-        refusal = _refusal(config)
+        try:
+            token = token if accepted else _token(config["users"][0]["user"]["exec"])
+            refusal = _refusal(config["clusters"][0]["cluster"], token)
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+            return ""
         if refusal is None:
             return ""
         accepted = 0 if refusal else accepted + 1
@@ -79,23 +83,19 @@ def wait_for_authorization(
             time.sleep(interval_seconds)
 
 
-def _refusal(config: Mapping[str, Any]) -> str | None:
-    """Return why the API server refuses the caller, an empty string if it does not, and None without an answer."""
-    cluster = config["clusters"][0]["cluster"]
+def _refusal(cluster: Mapping[str, Any], token: str) -> str | None:
+    """Return why the API server refuses the caller, an empty string if it does not, and None for another failure."""
+    request = urllib.request.Request(  # noqa: S310 - the address of the cluster
+        f"{cluster['server']}{_PATH}",
+        data=json.dumps(_REVIEW).encode(),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=_tls(cluster)))
     try:
-        token = _token(config["users"][0]["user"]["exec"])
-        request = urllib.request.Request(  # noqa: S310 - the address of the cluster
-            f"{cluster['server']}{_PATH}",
-            data=json.dumps(_REVIEW).encode(),
-            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-        )
-        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=_tls(cluster)))
         with opener.open(request, timeout=_REQUEST_SECONDS) as response:
             allowed = json.load(response)["status"]["allowed"]
     except urllib.error.HTTPError as error:
         return f"it answered {error.code}" if error.code in {401, 403} else None
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
-        return None
     return "" if allowed else "no access policy of the caller has taken effect"
 
 

@@ -24,11 +24,13 @@ from agentenv.components.cluster.access import Access, Entries
 from agentenv.components.cluster.addons import CNI, EFS_NODE, Installer
 from agentenv.components.cluster.api_authorization import after_authorization
 from agentenv.components.cluster.context import ClusterContext
-from agentenv.components.cluster.fargate import FargateContext, controllers, create_fargate
+from agentenv.components.cluster.fargate import FargateContext, create_fargate
 from agentenv.components.cluster.irsa import AUDIENCE, Issuer, Roles, ServiceAccount
 from agentenv.components.cluster.security_groups import SecurityGroupRules
 from agentenv.components.network.network import NetworkContext
 from agentenv.components.sandboxes.fargate_security_groups import PodGroups, group_ids
+from agentenv.core.iam.documents import policy_document
+from agentenv.core.nodes.fargate_profiles import controllers
 from agentenv.core.plan import ClusterPlan
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
@@ -163,7 +165,7 @@ class Cluster(pulumi.ComponentResource):
             network.logs_key_arn,
             settings.log_days,
             self.provider,
-            controllers(sandboxes=plan.sandbox_controller_on_fargate),
+            controllers(settings),
             classes=[each.name for each in plan.fargate_classes],
         )
         profiles = create_fargate(fargate_context, labels, self._roles, self._child)
@@ -195,9 +197,7 @@ class Cluster(pulumi.ComponentResource):
             name, f"For {namespace}/{service_account}", self.issuer, ServiceAccount(namespace, service_account)
         )
         to_output: pulumi.Output[Any] = pulumi.Output.all(*statements)
-        self._roles.add_policy(
-            role, name, to_output.apply(lambda facts: iam_policies.to_json(iam_policies.document(*facts)))
-        )
+        self._roles.add_policy(role, name, to_output.apply(lambda facts: iam_policies.to_json(policy_document(*facts))))
         return role
 
     def _secrets_key(self, *, deletion_protected: bool) -> kms.Key:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pulumi
 
-from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.namespace_network_policy import (
@@ -29,6 +28,7 @@ from agentenv.components._lib.tags import Labels
 from agentenv.components.cluster.addons import EFS_CONTROLLER, EFS_NODE, Installer
 from agentenv.components.cluster.irsa import Roles
 from agentenv.core.classes.storage_classes import DRIVER_MARK
+from agentenv.core.iam.documents import policy_document
 from agentenv.core.plan import ClusterPlan
 
 KUBE_STATE_METRICS = "kube-state-metrics"
@@ -109,7 +109,7 @@ def _driver(aws: AwsContext, file_systems: list[str]) -> Document:
     """Return the policy of the EFS CSI controller: create access points in these file systems, and delete its own."""
     access_points = aws.arn("elasticfilesystem", "access-point/*")
     arns: Any = sorted(file_systems)
-    return iam_policies.document(
+    return policy_document(
         {
             "Sid": "Look",
             "Effect": "Allow",

@@ -1,6 +1,6 @@
 """Fargate: the profiles of controllers and sandbox classes, their pod execution role, and their logs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -14,18 +14,9 @@ from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.planned_documents import PlannedDocument, Reference, placeholder_log_group_arn
 from agentenv.components._lib.tags import Labels
 from agentenv.components.cluster.irsa import Roles
-from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.core.classes.names import namespace
+from agentenv.core.iam.documents import policy_document
+from agentenv.core.nodes.fargate_profiles import CONTROLLERS, Selector, class_selector
 from agentenv.core.values.names import KINDS, fit
-
-# The controllers that must run before there are nodes, and the agent-sandbox controller, which may run on system nodes
-# instead. Each has its own profile, because profiles are immutable: adding a controller then replaces no profile.
-SANDBOXES = "agent-sandbox"
-CONTROLLERS: Mapping[str, dict[str, object]] = {
-    "coredns": {"namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
-    "karpenter": {"namespace": "karpenter"},
-    SANDBOXES: {"namespace": "agent-sandbox-system"},
-}
 
 
 @dataclass(frozen=True)
@@ -39,26 +30,19 @@ class FargateContext:
     logs_key: pulumi.Input[str] | None  # None in an adopted cluster, whose owner configures the log router
     log_days: int
     api: pulumi.ProviderResource
-    controllers: Sequence[str] = tuple(CONTROLLERS)
+    controllers: Sequence[str]
     classes: Sequence[str] = ()  # the sandbox classes on Fargate
 
     @property
-    def selectors(self) -> dict[str, dict[str, object]]:
-        """Return the selector of each profile; it never selects a whole namespace of sandboxes."""
-        sandboxes: dict[str, dict[str, object]] = {
-            f"class-{name}": {"namespace": namespace(name), "labels": {CLASS_LABEL: name}} for name in self.classes
-        }
+    def selectors(self) -> dict[str, Selector]:
+        """Return the selector of each profile."""
+        sandboxes = {f"class-{name}": class_selector(name) for name in self.classes}
         return {**{name: CONTROLLERS[name] for name in self.controllers}, **sandboxes}
-
-
-def controllers(names: Sequence[str] = tuple(CONTROLLERS), *, sandboxes: bool) -> tuple[str, ...]:
-    """Return the controllers that run on Fargate, with or without the agent-sandbox controller."""
-    return tuple(name for name in names if sandboxes or name != SANDBOXES)
 
 
 def fargate_trust_policy(aws: AwsContext, cluster: str) -> Document:
     """Return the trust policy of the pod execution role, for profiles of this cluster only."""
-    return iam_policies.document(
+    return policy_document(
         {
             "Sid": "ForOurOwn",
             "Effect": "Allow",
@@ -186,7 +170,7 @@ def _profiles(
             f"{labels.base}-{name}",
             cluster_name=fargate_context.cluster,
             pod_execution_role_arn=role.arn,
-            selectors=[selector],  # pyright: ignore[reportArgumentType] - plain data of its shape
+            selectors=[eks.FargateProfileSelectorArgs(namespace=selector.namespace, labels=selector.labels or None)],
             subnet_ids=list(fargate_context.subnets),
             tags=labels.tags(name),
             opts=child(pulumi.ResourceOptions(depends_on=depends_on)),

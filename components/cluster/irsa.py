@@ -18,6 +18,7 @@ from agentenv.components._lib.planned_documents import (
     PlannedDocuments,
 )
 from agentenv.components._lib.tags import Labels
+from agentenv.core.iam.documents import policy_document
 
 AUDIENCE = "sts.amazonaws.com"
 
@@ -46,7 +47,7 @@ class ServiceAccount:
 def irsa_trust_policy(provider_arn: str, url: str, service_account: ServiceAccount) -> Document:
     """Return an IRSA trust policy, for tokens of one service account with the audience of STS."""
     host = url.removeprefix("https://")
-    return iam_policies.document(
+    return policy_document(
         {
             "Sid": "OneServiceAccount",
             "Effect": "Allow",
@@ -59,7 +60,7 @@ def irsa_trust_policy(provider_arn: str, url: str, service_account: ServiceAccou
 
 def pod_identity_trust_policy(aws: AwsContext, cluster: str, service_account: ServiceAccount) -> Document:
     """Return a Pod Identity trust policy, for one service account of one cluster, by the session tags that EKS sets."""
-    return iam_policies.document(
+    return policy_document(
         {
             "Sid": "OneServiceAccount",
             "Effect": "Allow",

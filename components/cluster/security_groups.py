@@ -12,35 +12,26 @@ import pulumi
 from pulumi_aws import vpc as rules
 
 from agentenv.components._lib.options import ChildOptions
+from agentenv.components._lib.security_group_rules import Group, GroupRules, Traffic
 from agentenv.components._lib.tags import Labels
 
 ANYWHERE = "0.0.0.0/0"
 
 
-@dataclass(frozen=True)
-class AllowedTraffic:
-    """Traffic that is allowed from one security group to another."""
-
-    name: str
-    description: str
-    protocol: str
-    ports: tuple[int, int] | None
-
-
-TO_CLUSTER = (
-    AllowedTraffic("api", "Kubernetes API for nodes", "tcp", (443, 443)),
-    AllowedTraffic("dns-udp", "CoreDNS on Fargate for nodes", "udp", (53, 53)),
-    AllowedTraffic("dns-tcp", "CoreDNS on Fargate for nodes", "tcp", (53, 53)),
-    AllowedTraffic("metrics", "Metrics of the controllers on Fargate", "tcp", (8080, 8080)),
-    AllowedTraffic("dns-metrics", "Metrics of CoreDNS", "tcp", (9153, 9153)),
+TO_CLUSTER = {
+    "api": Traffic("Kubernetes API for nodes", "tcp", (443, 443)),
+    "dns-udp": Traffic("CoreDNS on Fargate for nodes", "udp", (53, 53)),
+    "dns-tcp": Traffic("CoreDNS on Fargate for nodes", "tcp", (53, 53)),
+    "metrics": Traffic("Metrics of the controllers on Fargate", "tcp", (8080, 8080)),
+    "dns-metrics": Traffic("Metrics of CoreDNS", "tcp", (9153, 9153)),
     # A pod on Fargate has its own kubelet, which the metrics server scrapes like those of nodes.
-    AllowedTraffic("kubelet", "Kubelets of pods on Fargate", "tcp", (10250, 10250)),
-)
-TO_NODES = (
-    AllowedTraffic("kubelet", "Kubelets and the metrics API for the control plane", "tcp", (10250, 10251)),
-    AllowedTraffic("webhooks", "Webhooks and extension APIs for the control plane", "tcp", (443, 443)),
-    AllowedTraffic("webhooks-high", "Webhooks and extension APIs for the control plane", "tcp", (8443, 9443)),
-)
+    "kubelet": Traffic("Kubelets of pods on Fargate", "tcp", (10250, 10250)),
+}
+TO_NODES = {
+    "kubelet": Traffic("Kubelets and the metrics API for the control plane", "tcp", (10250, 10251)),
+    "webhooks": Traffic("Webhooks and extension APIs for the control plane", "tcp", (443, 443)),
+    "webhooks-high": Traffic("Webhooks and extension APIs for the control plane", "tcp", (8443, 9443)),
+}
 
 
 @dataclass(frozen=True)
@@ -56,12 +47,12 @@ class SecurityGroupRules:
     def create(self) -> list[pulumi.Resource]:
         """Create the rules for the traffic between nodes, control plane and Fargate, and return them."""
         created: list[pulumi.Resource] = []
-        for traffic in TO_CLUSTER:
-            created += self._both_ways(f"nodes-to-{traffic.name}", traffic, self.nodes, self.cluster)
-        for traffic in TO_NODES:
+        for name, traffic in TO_CLUSTER.items():
+            created += self._both_ways(f"nodes-to-{name}", traffic, self.nodes, self.cluster)
+        for name, traffic in TO_NODES.items():
             # EKS keeps an egress rule to everywhere in the cluster security group, so only ingress is missing.
-            created.append(self._ingress(f"cluster-to-{traffic.name}", traffic, self.cluster, self.nodes))
-        between_nodes = AllowedTraffic("nodes", "Pods on nodes among each other, as NetworkPolicies allow", "-1", None)
+            created.append(self._rules.ingress(f"cluster-to-{name}", self.nodes, self.cluster, traffic))
+        between_nodes = Traffic("Pods on nodes among each other, as NetworkPolicies allow", "-1")
         created += self._both_ways("among-nodes", between_nodes, self.nodes, self.nodes)
         created.append(
             rules.SecurityGroupEgressRule(
@@ -75,8 +66,8 @@ class SecurityGroupRules:
             )
         )
         if self.endpoints is not None:
-            services = AllowedTraffic("endpoints", "AWS services for pods on Fargate", "tcp", (443, 443))
-            created.append(self._ingress("fargate-to-endpoints", services, self.cluster, self.endpoints))
+            services = Traffic("AWS services for pods on Fargate", "tcp", (443, 443))
+            created.append(self._rules.ingress("fargate-to-endpoints", self.endpoints, self.cluster, services))
         return created
 
     def admit(self, ranges: Sequence[str]) -> list[pulumi.Resource]:
@@ -97,33 +88,12 @@ class SecurityGroupRules:
             for cidr, suffix in suffixes.items()
         ]
 
-    def _both_ways(
-        self, suffix: str, traffic: AllowedTraffic, source: pulumi.Input[str], target: pulumi.Input[str]
-    ) -> list[pulumi.Resource]:
-        egress = self._rule(rules.SecurityGroupEgressRule, suffix, traffic, source, target)
-        return [egress, self._ingress(suffix, traffic, source, target)]
+    @property
+    def _rules(self) -> GroupRules:
+        return GroupRules(self.labels, self.child)
 
-    def _ingress(
-        self, suffix: str, traffic: AllowedTraffic, source: pulumi.Input[str], target: pulumi.Input[str]
-    ) -> pulumi.Resource:
-        return self._rule(rules.SecurityGroupIngressRule, suffix, traffic, target, source)
-
-    def _rule(
-        self,
-        kind: type[rules.SecurityGroupEgressRule] | type[rules.SecurityGroupIngressRule],
-        suffix: str,
-        traffic: AllowedTraffic,
-        own_group: pulumi.Input[str],
-        other_group: pulumi.Input[str],
-    ) -> pulumi.Resource:
-        return kind(
-            f"{self.labels.base}-{suffix}",
-            security_group_id=own_group,
-            referenced_security_group_id=other_group,
-            ip_protocol=traffic.protocol,
-            from_port=traffic.ports[0] if traffic.ports else None,
-            to_port=traffic.ports[1] if traffic.ports else None,
-            description=traffic.description,
-            tags=self.labels.tags(suffix),
-            opts=self.child(),
-        )
+    def _both_ways(self, suffix: str, traffic: Traffic, source: Group, target: Group) -> list[pulumi.Resource]:
+        return [
+            self._rules.egress(suffix, source, target, traffic),
+            self._rules.ingress(suffix, target, source, traffic),
+        ]

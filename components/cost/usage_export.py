@@ -8,9 +8,10 @@ from pulumi_aws import bcmdata, s3
 
 from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext
-from agentenv.components._lib.iam_policies import Document, document
+from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
+from agentenv.core.iam.documents import policy_document
 from agentenv.core.usage_export import columns, locations
 from agentenv.core.values.names import named
 
@@ -148,7 +149,7 @@ def usage_bucket(aws: AwsContext, bucket: str) -> Document:
     IAM policies of the account decide who reads it; no other account can.
     """
     arn = f"arn:{aws.partition}:s3:::{bucket}"
-    return document(
+    return policy_document(
         {
             "Sid": "ExportsOfThisAccount",
             "Effect": "Allow",

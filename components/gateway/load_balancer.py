@@ -10,6 +10,7 @@ from pulumi_aws import ec2, lb, route53
 from pulumi_aws import vpc as rules
 
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
+from agentenv.components._lib.security_group_rules import GroupRules, Traffic
 from agentenv.components._lib.tags import Labels
 from agentenv.components.network.network import NetworkContext
 from agentenv.core.gateway.envoy import HTTP_PORT, READY_PATH, STATUS_PORT
@@ -96,23 +97,11 @@ class LoadBalancer(pulumi.ComponentResource):
                 opts=self._child(),
             )
         nodes = network.nodes_security_group_id
+        group_rules = GroupRules(self._labels, self._child)
         for suffix, port in _PORTS.items():
-            for kind, own, other in (
-                (rules.SecurityGroupEgressRule, group.id, nodes),
-                (rules.SecurityGroupIngressRule, nodes, group.id),
-            ):
-                word = "to" if kind is rules.SecurityGroupEgressRule else "from"
-                kind(
-                    f"{self._name}-{word}-{suffix}",
-                    security_group_id=own,
-                    referenced_security_group_id=other,
-                    ip_protocol="tcp",
-                    from_port=port,
-                    to_port=port,
-                    description="Envoy, from the load balancer of the gateway",
-                    tags=self._labels.tags(f"{word}-{suffix}"),
-                    opts=self._child(),
-                )
+            traffic = Traffic("Envoy, from the load balancer of the gateway", ports=(port, port))
+            group_rules.egress(f"to-{suffix}", group.id, nodes, traffic)
+            group_rules.ingress(f"from-{suffix}", nodes, group.id, traffic)
         return group
 
     def _targets(self, network: NetworkContext) -> lb.TargetGroup:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws import ec2
-from pulumi_aws import vpc as rules
 
 from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.options import ChildOptions
+from agentenv.components._lib.security_group_rules import GroupRules, Traffic
 from agentenv.components._lib.tags import Labels
 
 HTTPS = 443
@@ -88,26 +88,8 @@ def _group(endpoint_network: EndpointNetwork, labels: Labels, child: ChildOption
         tags=labels.tags("endpoints"),
         opts=child(),
     )
-    rules.SecurityGroupIngressRule(
-        f"{name}-endpoints-from-nodes",
-        security_group_id=group.id,
-        referenced_security_group_id=endpoint_network.nodes.id,
-        ip_protocol="tcp",
-        from_port=HTTPS,
-        to_port=HTTPS,
-        description="AWS services for nodes",
-        tags=labels.tags("endpoints-from-nodes"),
-        opts=child(),
-    )
-    rules.SecurityGroupEgressRule(
-        f"{name}-nodes-to-endpoints",
-        security_group_id=endpoint_network.nodes.id,
-        referenced_security_group_id=group.id,
-        ip_protocol="tcp",
-        from_port=HTTPS,
-        to_port=HTTPS,
-        description="AWS services for nodes",
-        tags=labels.tags("nodes-to-endpoints"),
-        opts=child(),
-    )
+    services = Traffic("AWS services for nodes", ports=(HTTPS, HTTPS))
+    rules = GroupRules(labels, child)
+    rules.ingress("endpoints-from-nodes", group.id, endpoint_network.nodes.id, services)
+    rules.egress("nodes-to-endpoints", endpoint_network.nodes.id, group.id, services)
     return group

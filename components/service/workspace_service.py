@@ -36,6 +36,7 @@ from agentenv.components.service.iam import (
 from agentenv.components.service.tables import access_table, ledger_table
 from agentenv.config import Settings
 from agentenv.config.reader import to_config
+from agentenv.core.nodes.fargate_profiles import CONTROLLERS, controllers
 from agentenv.core.plan import ServicePlan
 from agentenv.core.service import home_emptying, network_policy
 from agentenv.core.service import rbac as rights
@@ -106,6 +107,7 @@ class WorkspaceService(pulumi.ComponentResource):
         passage = self._create_network_policy(in_namespace)
         rbac = self._create_rbac(role, class_namespaces or {}, in_namespace)
         rbac += self._create_emptying(outer)
+        rbac += self._create_controllers_rbac(in_namespace)
         flags = pulumi.Output.all(
             _flags(plan, cluster),
             table.name,
@@ -194,6 +196,17 @@ class WorkspaceService(pulumi.ComponentResource):
             create_object(f"{name}-quota", home_emptying.quota(), self._child, within),
             create_object(f"{name}-work", binding, self._child, pulumi.ResourceOptions(depends_on=[role])),
         ]
+
+    def _create_controllers_rbac(self, in_namespace: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        """Create what the service may do in the namespaces of the controllers on Fargate."""
+        created: list[pulumi.Resource] = []
+        for place in sorted(CONTROLLERS[name].namespace for name in controllers(self._settings.cluster)):
+            name = f"{self._name}-controllers-{place}"
+            rules = rights.role("Role", rights.IN_CONTROLLERS, rights.controller_namespace_rules(), place)
+            role = create_object(name, rules, self._child, in_namespace)
+            binding = rights.binding("RoleBinding", rights.IN_CONTROLLERS, rights.IN_CONTROLLERS, "Role", place)
+            created.append(create_object(name, binding, self._child, pulumi.ResourceOptions(depends_on=[role])))
+        return created
 
     def _create_deployment(
         self,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws import ec2, efs
-from pulumi_aws import vpc as rules
 
 from agentenv.components._lib.options import ChildOptions
+from agentenv.components._lib.security_group_rules import GroupRules, Traffic
 from agentenv.components._lib.tags import Labels
 
 NFS = 2049
@@ -39,28 +39,9 @@ def allow_nfs_from_nodes(
     labels: Labels, child: ChildOptions, group: pulumi.Input[str], nodes: pulumi.Input[str]
 ) -> None:
     """Allow NFS from the nodes: ingress at the mount targets, egress at the nodes."""
-    rules.SecurityGroupIngressRule(
-        f"{labels.base}-from-nodes",
-        security_group_id=group,
-        referenced_security_group_id=nodes,
-        ip_protocol="tcp",
-        from_port=NFS,
-        to_port=NFS,
-        description="NFS for nodes",
-        tags=labels.tags("from-nodes"),
-        opts=child(),
-    )
-    rules.SecurityGroupEgressRule(
-        f"{labels.base}-nodes-out",
-        security_group_id=nodes,
-        referenced_security_group_id=group,
-        ip_protocol="tcp",
-        from_port=NFS,
-        to_port=NFS,
-        description="NFS to the file systems",
-        tags=labels.tags("nodes-out"),
-        opts=child(),
-    )
+    rules = GroupRules(labels, child)
+    rules.ingress("from-nodes", group, nodes, Traffic("NFS for nodes", ports=(NFS, NFS)))
+    rules.egress("nodes-out", nodes, group, Traffic("NFS to the file systems", ports=(NFS, NFS)))
 
 
 def create_mount_targets(mount: FileSystemMount, labels: Labels, child: ChildOptions) -> None:

@@ -106,7 +106,7 @@ def test_every_module_without_an_extra_is_importable(installed: Installed) -> No
     assert rooms == {"agentenv.cli", "agentenv.dev", "agentenv.local", "agentenv.rehearsal", "agentenv.service"}
     parts_of_cli = {name.split(".")[2] for name in lacking if name.startswith("agentenv.cli.")}
     assert parts_of_cli <= {"commands", "generated", "prove", "review"}
-    assert {extra_of(module) for module in lacking.values()} <= {"rehearsal", "service"}
+    assert {extra_of(module) for module in lacking.values()} <= {"dev", "rehearsal", "service"}
 
 
 @pytest.mark.parametrize("command", [row.name for row in COMMANDS])
@@ -128,6 +128,7 @@ def test_files_are_read_outside_a_checkout(installed: Installed) -> None:
 
 
 REFUSED = {
+    "dev": "pip install 'agent-environment[dev]'",
     "rehearse": "pip install 'agent-environment[rehearsal]'",
     "review --stack dev": "pip install 'agent-environment[rehearsal]'",
     "releases --kubeconfig config": "pip install 'agent-environment[service]'",

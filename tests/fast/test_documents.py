@@ -105,7 +105,7 @@ def test_every_path_in_a_document_or_a_docstring_exists() -> None:
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        ("`agentenv/core/prices/<region>.toml`, tests/fast/conftest.py.", ["tests/fast/conftest.py"]),
+        ("`agentenv/core/prices/<region>.toml`, tests/fast/cli/conftest.py.", ["tests/fast/cli/conftest.py"]),
         ("`agentenv/core/{prices,noises}/`", ["agentenv/core/{prices,noises}/"]),
         ("`docs/*.md` and (docs/*.txt)", ["docs/*.txt"]),
         ("https://example.com/docs/nowhere.md, ../docs/nowhere.md", []),

@@ -25,7 +25,7 @@ BENCHES = {
     "attribution": "cost attribution of a simulated month, compared with the exact result and OpenCost",
     "policies": "both policy packs on the prod stack, compared with an empty pack and with Checkov",
     "service": "a workspace from the service, compared with a raw claim; 50 at once; 10,000 listed",
-    "creates": "creates for owners with 5,000 ledger rows, and while AWS hangs, compared with neither",
+    "creates": "creates for owners with 5,000 ledger rows, and while each remote service hangs, with neither",
     "view": "the view of a replica with 100,000 workspaces: memory, pauses and pages",
     "devloop": "a developer's steps on a home with the latency of a network, compared with a local disk",
     "workspaced": "commands, output and files through workspaced, compared with a bare shell and with cp",
@@ -43,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repeat", type=int, default=3, metavar="N", help="runs of each side, of which the best counts (default: 3)"
     )
+    parser.add_argument(
+        "--hanging",
+        type=float,
+        metavar="SECONDS",
+        help="for `creates`: how long each remote service hangs (default: 20)",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object on the last line")
 
 
@@ -50,6 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run one benchmark."""
     if arguments.repeat < 1:
         raise CommandError(f"--repeat is {arguments.repeat}; allowed is a whole number from 1")
+    options: dict[str, float] = {}
+    if (hanging := arguments.hanging) is not None:
+        if arguments.name != "creates" or hanging < 0:
+            raise CommandError(f"--hanging is {hanging}; allowed are seconds, with the benchmark `creates`")
+        options["hanging_seconds"] = hanging
     try:
         module = importlib.import_module(f"bench.{arguments.name}")
     except ModuleNotFoundError as missing:
@@ -58,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(
             "the benchmarks are part of a checkout, not of the installed package; run this inside one"
         ) from None
-    figures = measure(module, arguments.repeat)
+    figures = measure(module, arguments.repeat, **options)
     for name, value in figures.items():
         sys.stdout.write(f"{name:<22} {value}\n")
     if arguments.json:
@@ -66,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def measure(module: ModuleType, repeat: int) -> dict[str, Any]:
+def measure(module: ModuleType, repeat: int, **options: float) -> dict[str, Any]:
     """Return the benchmark's figures. Errors of the stage and the engine become a `CommandError`."""
     from agentenv.rehearsal.scenario.pool_probe import ProbeFailed
     from agentenv.rehearsal.stage.engine import EngineError
@@ -74,6 +85,6 @@ def measure(module: ModuleType, repeat: int) -> dict[str, Any]:
     from agentenv.rehearsal.tools import ToolError
 
     try:
-        return module.measure(repeat)
+        return module.measure(repeat, **options)
     except (EngineError, ProbeFailed, StageError, ToolError) as failure:
         raise CommandError(str(failure)) from failure

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import textwrap
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from agentenv.cli.main import FAILED, OK
 from agentenv.cli.stack_files import display_path, read_stack_file, selected_files, warnings_in
+from agentenv.cli.terminal_text import escape, plural, text_width
 
 if TYPE_CHECKING:
     import argparse
 
     from agentenv.cli.stack_files import LocatedMistake, LocatedWarning
-
-MAX_WIDTH = 160
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,47 +88,33 @@ def as_text(
     lines: list[str] = []
     for path, mistakes in by_file.items():
         for mistake in mistakes:
-            lines.append(f"{display_path(path)}:{mistake.line}  {bold}{_escape(mistake.path)}{plain}")
+            lines.append(f"{display_path(path)}:{mistake.line}  {bold}{escape(mistake.path)}{plain}")
             lines += _row("found", mistake.found, width, red, plain)
             lines += _row("allowed", mistake.allowed, width)
             lines += _row("hint", mistake.hint, width) if mistake.hint else []
             lines.append("")
     for path, row in ((path, row) for path, rows in warnings.items() for row in rows):
-        lines.append(f"{display_path(path)}:{row.line}  {bold}{_escape(row.path)}{plain}")
+        lines.append(f"{display_path(path)}:{row.line}  {bold}{escape(row.path)}{plain}")
         lines += [*_row("warning", row.text, width), ""]
     warned = sum(len(rows) for rows in warnings.values())
-    summary = _summary(by_file) + (f", {_count(warned, 'warning')}" if warned else "")
+    summary = _summary(by_file) + (f", {plural(warned, 'warning')}" if warned else "")
     return "\n".join([*lines, summary]) + "\n"
 
 
 def _row(label: str, text: str, width: int, start: str = "", end: str = "") -> list[str]:
     indent = " " * 12
-    wrapped = textwrap.wrap(_escape(text), max(width - len(indent), 30), break_on_hyphens=False) or [""]
+    wrapped = textwrap.wrap(escape(text), max(width - len(indent), 30), break_on_hyphens=False) or [""]
     first, *rest = [f"{start}{line}{end}" for line in wrapped]
     return [f"    {label:<8}{first}", *(f"{indent}{line}" for line in rest)]
 
 
-def _escape(text: str) -> str:
-    """Escape the characters that would control a terminal: the keys of a file may contain any."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def _summary(by_file: dict[Path, list[LocatedMistake]]) -> str:
-    checked = _count(len(by_file), "stack file")
+    checked = plural(len(by_file), "stack file")
     total = sum(len(mistakes) for mistakes in by_file.values())
     if not total:
         return f"{checked}, no mistakes"
     failed = sum(1 for mistakes in by_file.values() if mistakes)
-    return f"{_count(total, 'mistake')} in {checked if failed == len(by_file) else f'{failed} of {checked}'}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def text_width(stream: TextIO) -> int:
-    """Return the width for text. Without a terminal lines are not wrapped, so that a pipe can search them."""
-    return min(shutil.get_terminal_size().columns, MAX_WIDTH) if stream.isatty() else sys.maxsize
+    return f"{plural(total, 'mistake')} in {checked if failed == len(by_file) else f'{failed} of {checked}'}"
 
 
 def _colour() -> bool:

@@ -147,8 +147,9 @@ def check_official_plugins() -> None:
 
 def check_stack_file(file: Path, stack: str) -> None:
     """Raise a `CommandError` with every mistake of a stack file, before anything is started."""
-    from agentenv.cli.commands.check import as_text, text_width
+    from agentenv.cli.commands.check import as_text
     from agentenv.cli.stack_files import read_stack_file
+    from agentenv.cli.terminal_text import text_width
 
     if mistakes := read_stack_file(file, stack).mistakes:
         text = as_text({file: mistakes}, {}, width=text_width(sys.stderr), colour=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentenv.cli.prove.deployment import Deployment
 from agentenv.cli.prove.promises import Broken, Promise
+from agentenv.core.values.errors import first_of
 from agentenv.rehearsal.scenario import destroy_check, drift
 
 _TAG = "environment"
@@ -30,8 +31,9 @@ def passes_policies(deployment: Deployment) -> str:
     """Read the verdicts of the packs in the first update."""
     counts = deployment.packs.counts_by_verdict()
     if counts["failed"]:
-        first = deployment.packs.findings()[0]
-        raise Broken(f"{counts['failed']} failed, first {first.get('rule')}: {first.get('message')}")
+        failed = [row for row in deployment.packs.findings() if row["verdict"] == "fail"]
+        named = [f"{row['id']} of {row['urn'].rpartition('::')[2]}: {row['message']}" for row in failed]
+        raise Broken(f"{counts['failed']} failed: {first_of(named)}")
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 

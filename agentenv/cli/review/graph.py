@@ -11,20 +11,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from agentenv.core.capabilities.unknown_values import PLACEHOLDERS
+
 STACK_TYPE = "pulumi:pulumi:Stack"
 PROVIDERS = "pulumi:providers:"
-# The engine's placeholders for unknown values, one for each type of value
-UNKNOWN = frozenset(
-    {
-        "04da6b54-80e4-46f7-96ec-b56ff0331ba9",
-        "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
-        "3eeb2bf0-c639-47a8-9e75-3b44932eb421",
-        "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
-        "030794c1-ac77-496b-92df-f27374a8bd58",
-        "e48ece36-62e2-4504-bad9-02848725956a",
-        "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
-    }
-)
 _POSITION = "project://"
 
 
@@ -123,7 +113,7 @@ def graph(resources: Iterable[Resource]) -> Graph:
 
 def is_unknown(value: object) -> bool:
     """Return whether a value is the placeholder of an unknown value."""
-    return isinstance(value, str) and value in UNKNOWN
+    return isinstance(value, str) and value in PLACEHOLDERS
 
 
 def unknown_paths(value: object, path: str = "") -> list[str]:

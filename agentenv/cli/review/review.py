@@ -16,7 +16,7 @@ from agentenv.cli.review.changes import Change, changes_from_steps
 from agentenv.cli.review.compare import compare_graphs, count_unknown_in_both
 from agentenv.cli.review.cost import Estimator, costs
 from agentenv.cli.review.findings import WAIVERS, RuleEvaluator, read_packs_config
-from agentenv.cli.review.formats.report import Comparison, Report, plural
+from agentenv.cli.review.formats.report import Comparison, Report
 from agentenv.cli.review.formats.values import differences, mask_secrets
 from agentenv.cli.review.graph import Graph
 from agentenv.cli.review.losses import losses, unprotected
@@ -26,6 +26,7 @@ from agentenv.cli.review.quotas import quota_needs
 from agentenv.cli.review.reach_changes import capability_changes
 from agentenv.cli.stack_files import FOLDER, read_stack_file, stack_file
 from agentenv.cli.stack_yaml import read_document
+from agentenv.cli.terminal_text import plural
 from agentenv.config import Settings
 from agentenv.policies.packs.configuration import read as read_configuration
 from agentenv.policies.rules.registry import Rule, all_rules

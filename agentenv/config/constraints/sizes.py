@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.constraint import Constraint, Finding
+from agentenv.core.nodes.tiers import wall_of
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -26,11 +27,23 @@ def declared_sizes(sandbox_class: SandboxClass) -> Iterator[tuple[Place, Resourc
 
 
 def _on_fargate(settings: Settings) -> Iterator[Finding]:
+    for place, sandbox_class, names in _with_sizes(settings):
+        if sandbox_class.compute == "fargate":
+            yield Finding((*place, "sizes"), _and(names), also=((*place, "compute"),))
+
+
+def _of_kata(settings: Settings) -> Iterator[Finding]:
+    for place, sandbox_class, names in _with_sizes(settings):
+        if sandbox_class.compute == "karpenter" and wall_of(sandbox_class.tier, sandbox_class.kernel).word == "kata":
+            also = ((*place, "tier"), (*place, "kernel"), (*place, "compute"))
+            yield Finding((*place, "sizes"), _and(names), also=also)
+
+
+def _with_sizes(settings: Settings) -> Iterator[tuple[Place, SandboxClass, list[str]]]:
     for index, sandbox_class in enumerate(settings.sandbox_classes):
-        place = ("sandboxClasses", index)
         names = [str(keys[-1]) for keys, _ in declared_sizes(sandbox_class)][1:]
-        if sandbox_class.compute == "fargate" and names:
-            yield Finding((*place, "sizes"), " and ".join(names), also=((*place, "compute"),))
+        if names:
+            yield ("sandboxClasses", index), sandbox_class, names
 
 
 def _order(settings: Settings) -> Iterator[Finding]:
@@ -80,6 +93,13 @@ CONSTRAINTS = (
         "no sizes on Fargate",
         "declare another class for larger sandboxes, or set compute: karpenter",
         _on_fargate,
+    ),
+    Constraint(
+        "sizes-of-kata",
+        "a virtual machine has its memory from its start, so Kata does not resize running pods",
+        "no sizes with kernel: kata",
+        "declare another class for larger sandboxes, or set another tier",
+        _of_kata,
     ),
     Constraint(
         "sizes-out-of-order",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from agentenv.core.adoption import AdoptionProblem
+from agentenv.core.iam.documents import PRINCIPAL_KINDS, Statement, statements
 
 MOUNT = "elasticfilesystem:ClientMount"
-WRITE = "elasticfilesystem:ClientWrite"
 ROOT = "elasticfilesystem:ClientRootAccess"
 
 
@@ -106,47 +106,25 @@ def policy_problems(id_: str, policy: Mapping[str, Any] | None) -> list[Adoption
 
 def _policy_problems(id_: str, policy: Mapping[str, Any]) -> Iterator[AdoptionProblem]:
     fix = "`pulumi up` replaces the policy: if other clients rely on it, use another file system"
-    statements = _statements(policy)
-    for statement in statements:
-        actions = _as_list(statement.get("Action"))
-        if statement.get("Effect") != "Allow" or not any(_grants(action, MOUNT) for action in actions):
-            if statement.get("Effect") == "Allow" and any(_grants(action, ROOT) for action in actions):
-                yield AdoptionProblem(id_, "has a policy that allows clients root access", fix)
+    every = statements(policy)
+    for statement in every:
+        if not statement.allows:
             continue
-        keys = {key for test in _conditions(statement).values() for key in test}
-        principals = _principals(statement.get("Principal"))
-        if "elasticfilesystem:AccessPointArn" not in keys:
-            yield AdoptionProblem(id_, f"has a policy that allows {principals} to mount without an access point", fix)
-        if any(_grants(action, ROOT) for action in actions):
-            yield AdoptionProblem(id_, f"has a policy that allows {principals} root access", fix)
-    if not any(_demands_tls(statement) for statement in statements):
+        if statement.matches_action(MOUNT) and not statement.conditions_on("elasticfilesystem:AccessPointArn"):
+            yield AdoptionProblem(
+                id_, f"has a policy that allows {_principals(statement)} to mount without an access point", fix
+            )
+        if statement.matches_action(ROOT):
+            yield AdoptionProblem(id_, f"has a policy that allows {_principals(statement)} root access", fix)
+    if not any(statement.denies and _is_without_tls(statement) for statement in every):
         yield AdoptionProblem(id_, "has a policy that allows clients without TLS", fix)
 
 
-def _grants(action: str, requested: str) -> bool:
-    pattern, requested = action.lower(), requested.lower()
-    return pattern == requested or (pattern.endswith("*") and requested.startswith(pattern[:-1]))
+def _is_without_tls(statement: Statement) -> bool:
+    conditions = statement.conditions_on("aws:SecureTransport")
+    return any(condition.operator == "Bool" and condition.values == ("false",) for condition in conditions)
 
 
-def _demands_tls(statement: Mapping[str, Any]) -> bool:
-    condition = _conditions(statement).get("Bool", {}).get("aws:SecureTransport")
-    return statement.get("Effect") == "Deny" and str(condition).lower() == "false"
-
-
-def _statements(policy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    statements: Any = policy.get("Statement") or []
-    return cast("list[Mapping[str, Any]]", list(statements) if isinstance(statements, list) else [statements])  # pyright: ignore[reportUnknownArgumentType] - somebody else's document
-
-
-def _conditions(statement: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    return cast("Mapping[str, Mapping[str, Any]]", statement.get("Condition") or {})
-
-
-def _principals(principal: Any) -> str:
-    if isinstance(principal, Mapping):
-        return ", ".join(sorted(_as_list(next(iter(principal.values()), "*"))))  # pyright: ignore[reportUnknownArgumentType] - somebody else's document
-    return "everybody" if principal in {"*", None} else str(principal)
-
-
-def _as_list(value: Any) -> list[str]:
-    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - somebody else's document
+def _principals(statement: Statement) -> str:
+    names = [str(name) for kind in PRINCIPAL_KINDS for name in statement.principals(kind)]
+    return "everybody" if statement.has_every_principal else ", ".join(sorted(names))

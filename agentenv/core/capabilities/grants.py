@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS, Protocol
 from agentenv.core.capabilities.sets.intervals import Intervals
+from agentenv.core.values.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,14 +49,8 @@ WEB_PORTS = Intervals.single(443)
 GIT_PORTS = Intervals.of(((22, 22), (443, 443)))
 
 
-class RefusedGrantError(ValueError):
-    """A grant that cannot be made in this cluster: what was found, what is allowed, and a hint."""
-
-    def __init__(self, found: str, allowed: str, hint: str) -> None:
-        super().__init__(f"{found}; allowed: {allowed}; {hint}")
-        self.found = found
-        self.allowed = allowed
-        self.hint = hint
+class RefusedGrantError(InvalidValueError):
+    """A grant that cannot be made in this cluster."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from agentenv.core.gateway.envoy import (
     EnvoyPlan,
     bootstrap,
 )
-from agentenv.core.service.deployment import USER, spread
+from agentenv.core.service.deployment import DNS_CONFIG, USER, spread
 from agentenv.core.service.rbac import LOOK
 from agentenv.core.service.rbac import NAME as SERVICE
 
@@ -165,6 +165,7 @@ def _pod(settings: GatewaySettings) -> Plain:
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        "dnsConfig": DNS_CONFIG,
         "priorityClassName": "system-cluster-critical",
         "terminationGracePeriodSeconds": DRAIN_SECONDS + 30,
         "readinessGates": [{"conditionType": REGISTERED}],

@@ -16,6 +16,7 @@ from agentenv.core.guardrails import (
     namespaces,
     network,
     owners,
+    platform_pods,
     pod_shape,
     pods,
     sandboxes,
@@ -43,4 +44,5 @@ def policies(file_systems: Sequence[str], principals: Principals = EKS) -> tuple
         *namespaces.policies(principals),
         *metering.policies(principals),
         *emptying.policies(principals),
+        *platform_pods.policies(principals),
     )

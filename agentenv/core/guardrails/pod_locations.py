@@ -19,6 +19,7 @@ from agentenv.core.guardrails.guardrail import (
 )
 from agentenv.core.guardrails.principals import Principals
 from agentenv.core.iam.identity_exchange import TOKEN_SECONDS
+from agentenv.core.nodes.fargate_profiles import SCHEDULER
 from agentenv.core.nodes.tiers import TIER_LABEL
 
 # The audiences of the tokens that EKS's webhooks mount: for IRSA and for Pod Identity.
@@ -62,16 +63,77 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
         " (oldObject.spec.podTemplate.spec.containers +"
         " oldObject.spec.podTemplate.spec.?initContainers.orValue([])).map(one, one.image)"
     )
-    # The claim of its own home, named by the controller; the shared claim of a swarm, named after its task.
+    home, shared = _home_claims()
+    daemon_or_identity, webhook = _daemon_or_identity(), _webhook_tokens()
+    by_controller = f"request.userInfo.username == {quoted(principals.sandbox_controller)}"
+    compute = parameter("compute")
+    images_message = "every image must be one of the class's images, by digest"
+    return (
+        PodLocation(
+            name="templates",
+            about="The pod template of a SandboxTemplate, on creation and when it changes.",
+            watch=Watch("extensions.agents.x-k8s.io", ("sandboxtemplates",), writes),
+            spec=spec,
+            metadata=metadata,
+            same=same,
+            same_metadata=same_metadata,
+            images=class_images,
+            images_message=images_message,
+            labels=all_labels,
+            own_volumes=f"({shared}) || {daemon_or_identity}",
+        ),
+        PodLocation(
+            name="sandboxes",
+            about="The pod template of a Sandbox, on creation and when it changes.",
+            watch=Watch("agents.x-k8s.io", ("sandboxes",), writes),
+            spec=spec,
+            metadata=metadata,
+            same=same,
+            same_metadata=same_metadata,
+            # The controller copies templates, which were checked on creation; an old release still fills its pool
+            # until the new one is full. A workspace of an old release is resized with its images.
+            images=unless(f"({by_controller}) || ({same_images})", class_images),
+            images_message=images_message,
+            labels=all_of(*class_labels, unless(by_controller, all_labels)),
+            own_volumes=f"({home}) || ({shared}) || {daemon_or_identity}",
+        ),
+        PodLocation(
+            name="pods",
+            about="Pods, on creation.",
+            watch=Watch("", ("pods",), ("CREATE",)),
+            spec="object.spec",
+            metadata="object.metadata",
+            same="",
+            same_metadata="",
+            # A workspace resumes with the image that it was created with, even if its class has another one now.
+            images="variables.containers.all(one, one.image.contains('@sha256:'))",
+            images_message="every image must be named by its digest",
+            # The same holds for its labels of owner and cost center.
+            labels=all_of(*class_labels),
+            own_volumes=f"({home}) || ({shared}) || {daemon_or_identity} || ({webhook})",
+            other_priority=f" || ({compute} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
+            " 'system-node-critical')",
+            # A pod that the webhook of its Fargate profile missed would run on any node without a taint.
+            scheduler=f"{compute} != 'fargate' || variables.spec.?schedulerName.orValue('') == {quoted(SCHEDULER)}",
+        ),
+    )
+
+
+def _home_claims() -> tuple[str, str]:
+    """Return the claim of its home, which the controller names, and that of a swarm, named after its task."""
     home = "volume.?persistentVolumeClaim.?claimName.orValue('') == 'home-' + object.metadata.name"
     shared = (
         f"{parameter('storage')} == 'shared' && variables.labels[?'sandbox.users.io/task'].orValue('') != '' &&"
         " volume.?persistentVolumeClaim.?claimName.orValue('') =="
         " 'shared-' + variables.labels[?'sandbox.users.io/task'].orValue('')"
     )
+    return home, shared
+
+
+def _daemon_or_identity() -> str:
+    """Return the volumes of workspaced, or exactly the token of the class's identity that its template mounts."""
     projected = "source.?serviceAccountToken"
     sources = "volume.?projected.?sources.orValue([])"
-    # Exactly the token of the class's identity that its template mounts.
     identity = all_of(
         "volume.all(key, key in ['name', 'projected'])",
         f"{sources}.size() == 1",
@@ -96,61 +158,15 @@ def pod_locations(principals: Principals) -> tuple[PodLocation, ...]:
         f"{items}.size() > 0",
         f"{items}.all(item, item.?fieldRef.?fieldPath.orValue('') == 'metadata.uid')",
     )
-    daemon_or_identity = f"({identity}) || ({keys}) || ({pod_uid})"
-    webhook = all_of(
+    return f"({identity}) || ({keys}) || ({pod_uid})"
+
+
+def _webhook_tokens() -> str:
+    """Return the tokens that EKS's webhooks mount."""
+    sources = "volume.?projected.?sources.orValue([])"
+    return all_of(
         f"{sources}.size() > 0",
-        f"{sources}.all(source, {projected}.?audience.orValue('') in {quoted_list(AUDIENCES)})",
-    )
-    by_controller = f"request.userInfo.username == {quoted(principals.sandbox_controller)}"
-    images_message = "every image must be one of the class's images, by digest"
-    return (
-        PodLocation(
-            "templates",
-            "The pod template of a SandboxTemplate, on creation and when it changes.",
-            Watch("extensions.agents.x-k8s.io", ("sandboxtemplates",), writes),
-            spec,
-            metadata,
-            same,
-            same_metadata,
-            class_images,
-            images_message,
-            all_labels,
-            f"({shared}) || {daemon_or_identity}",
-        ),
-        PodLocation(
-            "sandboxes",
-            "The pod template of a Sandbox, on creation and when it changes.",
-            Watch("agents.x-k8s.io", ("sandboxes",), writes),
-            spec,
-            metadata,
-            same,
-            same_metadata,
-            # The controller copies templates, which were checked on creation; an old release still fills its pool
-            # until the new one is full. A workspace of an old release is resized with its images.
-            unless(f"({by_controller}) || ({same_images})", class_images),
-            images_message,
-            all_of(*class_labels, unless(by_controller, all_labels)),
-            f"({home}) || ({shared}) || {daemon_or_identity}",
-        ),
-        PodLocation(
-            "pods",
-            "Pods, on creation.",
-            Watch("", ("pods",), ("CREATE",)),
-            "object.spec",
-            "object.metadata",
-            "",
-            "",
-            # A workspace resumes with the image that it was created with, even if its class has another one now.
-            "variables.containers.all(one, one.image.contains('@sha256:'))",
-            "every image must be named by its digest",
-            # The same holds for its labels of owner and cost center.
-            all_of(*class_labels),
-            f"({home}) || ({shared}) || {daemon_or_identity} || ({webhook})",
-            f" || ({parameter('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
-            " 'system-node-critical')",
-            # A pod that the webhook of its Fargate profile missed would run on any node without a taint.
-            f"{parameter('compute')} != 'fargate' || variables.spec.?schedulerName.orValue('') == 'fargate-scheduler'",
-        ),
+        f"{sources}.all(source, source.?serviceAccountToken.?audience.orValue('') in {quoted_list(AUDIENCES)})",
     )
 
 

@@ -22,11 +22,12 @@ from agentenv.core.guardrails.guardrail import (
 )
 from agentenv.core.guardrails.pod_locations import PodLocation, pod_locations
 from agentenv.core.guardrails.principals import Principals
+from agentenv.core.nodes.fargate_profiles import SCHEDULER
 from agentenv.core.nodes.tiers import GPU_TAINT, TIER_LABEL
 
 # Prefixes of annotations that configure container runtimes.
 RUNTIMES = ("dev.gvisor.", "io.katacontainers.", "io.kubernetes.cri", "container.apparmor.security.beta")
-SCHEDULERS = ("default-scheduler", "fargate-scheduler")
+SCHEDULERS = ("default-scheduler", SCHEDULER)
 
 
 def policies(principals: Principals) -> tuple[Policy, ...]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast, get_args
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown, as_mapping
 from agentenv.core.iam.arn_patterns import ResourceKind, matches_everything
 from agentenv.core.iam.conditions import Condition, conditions_of, texts_of
 from agentenv.core.iam.patterns import matches
+
+PrincipalKind = Literal["AWS", "Service", "Federated"]
+PRINCIPAL_KINDS: Final[tuple[PrincipalKind, ...]] = get_args(PrincipalKind)
 
 
 class _DuplicateKey(ValueError):
@@ -45,6 +48,11 @@ def read(text: str) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(document, dict):
         return {}, ["The policy is not an object."]
     return cast("dict[str, Any]", document), []
+
+
+def policy_document(*rows: dict[str, Any]) -> dict[str, Any]:
+    """Return a policy of these statements."""
+    return {"Version": "2012-10-17", "Statement": list(rows)}
 
 
 def statements(document: Mapping[str, Any]) -> list[Statement]:
@@ -115,7 +123,7 @@ class Statement:
     def _resources(self) -> tuple[str | Unknown, ...]:
         return self.texts("Resource")
 
-    def principals(self, kind: Literal["AWS", "Service", "Federated"]) -> tuple[str | Unknown, ...]:
+    def principals(self, kind: PrincipalKind) -> tuple[str | Unknown, ...]:
         """Return the principals of a kind; none if the principal is `*`."""
         principal = self.get("Principal")
         if principal is None or principal == "*":

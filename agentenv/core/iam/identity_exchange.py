@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from agentenv.core.iam.documents import policy_document
+
 Plain = dict[str, Any]
 
 # The audience of a sandbox's token. Tokens for the API server or for AWS are not accepted by the exchange.
@@ -122,13 +124,13 @@ def session_policy(owner: str, secrets: SecretsPlace | None) -> Plain:
     """Return the session policy, which allows reading the owner's secrets."""
     if secrets is None:
         # Nothing: a policy has to have a statement.
-        return _document({"Effect": "Deny", "Action": READ_SECRET, "Resource": "*"})
-    return _document({"Effect": "Allow", "Action": READ_SECRET, "Resource": secrets.arns(owner)})
+        return policy_document({"Effect": "Deny", "Action": READ_SECRET, "Resource": "*"})
+    return policy_document({"Effect": "Allow", "Action": READ_SECRET, "Resource": secrets.arns(owner)})
 
 
 def role_trust(service_role: Any, sandbox_class: str) -> Plain:
     """Return the trust policy of a class's role: only the service may assume it, with the tags of a sandbox."""
-    return _document(
+    return policy_document(
         {
             "Sid": "ServiceForItsSandboxes",
             "Effect": "Allow",
@@ -155,7 +157,7 @@ def role_rights(secrets: SecretsPlace, vpc: str, addresses: Sequence[str]) -> Pl
     }
     if addresses:
         elsewhere["NotIpAddressIfExists"] = {"aws:SourceIp": [f"{address}/32" for address in sorted(addresses)]}
-    return _document(
+    return policy_document(
         {
             "Sid": "OwnSecrets",
             "Effect": "Allow",
@@ -201,7 +203,3 @@ def service_rights(roles: Sequence[str], secrets: SecretsPlace) -> list[Plain]:
             "Resource": "*",
         },
     ]
-
-
-def _document(*statements: Plain) -> Plain:
-    return {"Version": "2012-10-17", "Statement": list(statements)}

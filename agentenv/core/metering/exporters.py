@@ -121,6 +121,7 @@ SERVICE = Exporter(
         "agentenv_workspaces": ("class", "state"),
         "agentenv_suspends_total": ("class", "because"),
         "agentenv_restarts_total": ("class", "why"),
+        "agentenv_fargate_pods_replaced_total": ("namespace",),
         "agentenv_budget_actions_total": ("action",),
         "agentenv_requests_total": ("route", "method", "code"),
         "agentenv_request_seconds": ("route", "method"),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentenv.core.nodes.tiers import Wall
+from agentenv.core.nodes.tiers import KATA_GUEST_MEMORY, Wall
 from agentenv.core.pinned_versions import Source
 
 _BOUNDARY = "//"
 # containerd 2 reads this plugin's table; the name that it had before would be passed over without a word.
 _RUNTIMES = "plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes"
+_KATA = "/opt/kata/share/defaults/kata-containers"
 
 # Processes and threads of a pod. Without a limit one pod can take all that the node has.
 POD_PIDS = 4096
@@ -145,6 +146,17 @@ def _kata(source: Source) -> tuple[list[str], list[str]]:
         f'fetch "{address}"',
         f'echo "$digest  {archive}" | sha256sum --check',
         *_unpacked(archive, "/"),
+        # Kata reads these files after its own. A guest gets the memory limits of its pod beside what it needs itself,
+        # from the start, and all processes on the node are in the cgroup of the pod. By default a guest has 2 GiB more,
+        # outside of it.
+        f"mkdir -p {_KATA}/config.d",
+        f"cat > {_KATA}/config.d/50-pod-resources.toml <<'END'",
+        "[hypervisor.clh]",
+        f"default_memory = {KATA_GUEST_MEMORY}",
+        "[runtime]",
+        "sandbox_cgroup_only = true",
+        "static_sandbox_resource_mgmt = true",
+        "END",
         "ln -sf /opt/kata/bin/containerd-shim-kata-v2 /usr/local/bin/containerd-shim-kata-v2",
         # For the guest's processor and network. Cloud Hypervisor speaks to its guest over a Unix socket.
         "modprobe -a kvm vhost vhost_net",
@@ -154,6 +166,6 @@ def _kata(source: Source) -> tuple[list[str], list[str]]:
         'runtime_type = "io.containerd.kata.v2"',
         "privileged_without_host_devices = true",
         f"[{_RUNTIMES}.kata.options]",
-        'ConfigPath = "/opt/kata/share/defaults/kata-containers/configuration-clh.toml"',
+        f'ConfigPath = "{_KATA}/configuration-clh.toml"',
     ]
     return script, table

@@ -33,6 +33,9 @@ FILE = "settings.json"
 _LINGER_SECONDS = 5
 _GRACE_SECONDS = 60
 USER = 65532
+# Names of AWS have three dots and more, and full names of Services four: they are found by the first query. By default
+# names with fewer than five dots are asked for in each search domain first, as shorter names of Services still are.
+DNS_CONFIG: Plain = {"options": [{"name": "ndots", "value": "3"}]}
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,7 @@ def _pod(running: ServiceSettings, labels: Plain) -> Plain:
         "priorityClassName": "system-cluster-critical",
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "enableServiceLinks": False,
+        "dnsConfig": DNS_CONFIG,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER,

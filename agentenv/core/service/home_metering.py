@@ -16,6 +16,7 @@ from agentenv.core.classes.names import base_path, label_value
 from agentenv.core.classes.plan import plans
 from agentenv.core.classes.pods.hardening import container_security, pod_security
 from agentenv.core.classes.static_volumes import StaticVolume
+from agentenv.core.iam.documents import policy_document
 from agentenv.core.values.names import KINDS, fit
 from agentenv.core.workspaces.claims import DO_NOT_DISRUPT
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG, seat_plans
@@ -242,17 +243,14 @@ def iam_statements(systems: Sequence[str], points: str) -> Plain:
 
     It needs no mount permission, because the node's driver mounts volumes.
     """
-    return {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Sid": "Look",
-                "Effect": "Allow",
-                "Action": ["elasticfilesystem:DescribeAccessPoints", "elasticfilesystem:DescribeFileSystems"],
-                "Resource": sorted([*systems, points]),
-            }
-        ],
-    }
+    return policy_document(
+        {
+            "Sid": "Look",
+            "Effect": "Allow",
+            "Action": ["elasticfilesystem:DescribeAccessPoints", "elasticfilesystem:DescribeFileSystems"],
+            "Resource": sorted([*systems, points]),
+        }
+    )
 
 
 def _labels(settings: Settings | None = None) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentenv.core.classes.storage_classes import DRIVER_MARK
+from agentenv.core.iam.documents import policy_document
 from agentenv.core.iam.identity_exchange import READ_SECRET, SecretsPlace, service_rights
 
 Plain = dict[str, Any]
@@ -76,7 +77,7 @@ def service_policy(
     read: Plain = {"Sid": "SignIn", "Effect": "Allow", "Action": READ_SECRET, "Resource": named}
     sign_in = [read] if named else []
     exchange = service_rights(roles, secrets) if secrets is not None else []
-    return {"Version": "2012-10-17", "Statement": [ledger, entry, *slots, *sign_in, *exchange, *_targets(target_group)]}
+    return policy_document(ledger, entry, *slots, *sign_in, *exchange, *_targets(target_group))
 
 
 def _targets(group: str) -> list[Plain]:

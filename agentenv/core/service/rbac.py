@@ -15,6 +15,7 @@ from agentenv.core.classes.pods.daemon import KEYS
 NAME = "workspace-service"
 IN_CLASSES = f"{NAME}-classes"
 OWN = f"{NAME}-own"
+IN_CONTROLLERS = f"{NAME}-controllers"
 SIGNING_KEYS = "workspaced-signing-keys"
 GATEWAY_SECRETS = "gateway-secrets"
 
@@ -68,6 +69,14 @@ def class_namespace_rules() -> list[Plain]:
         {**_rule("", ("configmaps",), ("patch",)), "resourceNames": [KEYS]},
         _rule("", ("events",), ("create",)),
     ]
+
+
+def controller_namespace_rules() -> list[Plain]:
+    """Return the rules of the Role in each namespace of controllers on Fargate.
+
+    A guardrail narrows the deletion to pods that no scheduler has placed.
+    """
+    return [_rule("", ("pods",), ("delete",)), _rule("", ("events",), ("create",))]
 
 
 def own_namespace_rules() -> list[Plain]:

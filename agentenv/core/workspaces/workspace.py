@@ -291,7 +291,6 @@ class Changes:
     deadline: datetime | Unset | None = UNSET
     timeout: Timeout | Unset | None = UNSET
     budget: Decimal | Unset | None = UNSET
-    budget_was: Decimal | Unset | None = UNSET  # refused where it is another one by now
     child_budgets: ChildBudgets | Unset = UNSET
     archive: str | Unset | None = UNSET
     size: SizeName | Unset | None = UNSET

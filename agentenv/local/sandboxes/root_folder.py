@@ -11,15 +11,19 @@ from pathlib import Path
 from agentenv.local.sandboxes.bundle import Mount
 
 _PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
-# Of the machine's own /etc: links to alternatives of programs, libraries' places, certificates, time zone.
-_ETC = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "nsswitch.conf", "ssl", "pki")
+# Of the machine's own /etc: links to alternatives of programs, libraries' places, certificates, time zone, its name.
+_ETC = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "nsswitch.conf", "os-release", "pki",
+        "ssl")  # fmt: skip
 _EMPTY = ("dev", "etc", "home", "mnt", "opt", "proc", "root", "run", "sys", "tmp", "var", "var/tmp", ".relay")
 _FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "etc/profile": "export PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}\n",
 }
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Programs under a name that images for agents have, where this machine has none of that name.
+_OTHER_NAMES = {"python": "python3"}
+_OTHER_FOLDER = "opt/bin"
+PATH = f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/{_OTHER_FOLDER}"
 
 
 def create(root: Path, hostname: str, address: str, machine: Path = Path("/"), resolver: str = "") -> tuple[Mount, ...]:
@@ -44,6 +48,9 @@ def create(root: Path, hostname: str, address: str, machine: Path = Path("/"), r
         elif source.is_dir():
             (root / name).mkdir()
             mounts.append(Mount(source, f"/{name}", read_only=True))
+    (root / _OTHER_FOLDER).mkdir()
+    for name, program in _OTHER_NAMES.items():
+        (root / _OTHER_FOLDER / name).symlink_to(f"/usr/bin/{program}")  # the last one in PATH
     for name in _ETC:
         source = (machine / "etc" / name).resolve()
         if source.is_dir():

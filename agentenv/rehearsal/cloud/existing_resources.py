@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moto.ec2.models.amis import Ami
 from moto.ecr.models import Image
 
+from agentenv.core.iam.documents import policy_document
 from agentenv.rehearsal.cloud.rows.cost_explorer import MONITORS
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.store import Store
 
 # The actual content of the policy is not known; here it allows everything.
-_ALLOW_ALL: Final = json.dumps(
-    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
-)
+_ALLOW_ALL: Final = json.dumps(policy_document({"Effect": "Allow", "Action": "*", "Resource": "*"}))
 
 
 _INDEX: Final = "application/vnd.oci.image.index.v1+json"

@@ -2,7 +2,8 @@
 
 It is one process, so that it outlives the process that started the plane: a stage may be kept up. It serves the token
 webhook and Fargate's webhook, and publishes the issuer's keys. It creates nodes for Fargate pods and Karpenter's
-pools and volumes for EFS claims, and runs the pods that have real programs.
+pools and volumes for EFS claims, and runs the pods that have real programs. It starts the programs of the control plane
+again when they have ended.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentenv.rehearsal.controlplane import webhooks
+from agentenv.rehearsal.controlplane import restarts, webhooks
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.auth.token_webhook import Reviewer
 from agentenv.rehearsal.controlplane.client import Client, Credentials, until
@@ -91,6 +92,7 @@ def main(file: Path) -> int:
             _in_background("fargate", lambda: fargate_nodes.run(client, f"{account.region}a", ended))
             _in_background("karpenter", lambda: karpenter_nodes.Launcher(client, account).run(ended))
             _in_background("efs", lambda: efs_driver.EfsDriver(client, driver, account).run(ended))
+        _in_background("restarts", lambda: restarts.run(folder, ended))
         _in_background("residents", lambda: keeper.run(ended))
         (folder / READY_FILE).touch()
         ended.wait()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from typing import Any
 import psutil
 
 from agentenv.local import processes
-from agentenv.rehearsal.controlplane import eks_controllers, kubeconfig, preinstalled, programs
+from agentenv.rehearsal.controlplane import eks_controllers, kubeconfig, preinstalled, programs, restarts
 from agentenv.rehearsal.controlplane.auth.certificates import Authority
 from agentenv.rehearsal.controlplane.client import Client, Credentials, until
 from agentenv.rehearsal.controlplane.nodes import kwok_stages
@@ -43,7 +44,7 @@ PROGRAMS = (
 _UP_SECONDS = 120.0
 _END_SECONDS = 5.0
 _SERVER_END_SECONDS = 1.5
-_LEASES = ("kube-controller-manager", "kube-scheduler")
+_CONTROLLERS = {"kube-controller-manager": "controller-manager", "kube-scheduler": "scheduler"}  # and their ports
 _SHOWN_LINES = 10
 
 
@@ -157,6 +158,7 @@ def control_plane(
             yield plane
         finally:
             if plane is None or not plane.keep_running:
+                restarts.stop(folder)
                 _end(started)
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -203,14 +205,18 @@ def _start(
     sandboxes: bool,
     latency: float,
 ) -> float:
-    """Start every program; wait until the server is ready, both leases are held and the controllers run.
+    """Start every program; wait until the server is ready, the scheduler serves and the controllers run.
 
     Returns the time at which the server was ready.
     """
     variables = {**programs.FRUGAL, **environment}
 
+    commands: dict[str, list[str]] = {}  # of those that are started again when they end
+
     def start(name: str, arguments: list[str], around: Mapping[str, str] = variables) -> None:
         log = layout.folder / "logs" / f"{name}.log"
+        if around is variables:
+            commands[name] = arguments
         started[name] = processes.start(arguments, environment=around, log=log, folder=layout.folder)
 
     start("etcd", programs.etcd(toolbox.path("etcd"), layout))
@@ -232,15 +238,13 @@ def _start(
     start("kube-controller-manager", programs.controller_manager(toolbox.path("kube-controller-manager"), layout))
     start("kube-scheduler", programs.scheduler(toolbox.path("kube-scheduler"), layout))
     start("kwok", programs.kwok(toolbox.path("kwok"), layout, layout.folder / "stages.yaml"))
-    for name in _LEASES:
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{name}"
-        _wait(
-            f"the lease of {name}", lambda lease=lease: client.get(lease)["spec"].get("holderIdentity"), layout, started
-        )
+    for name, port in _CONTROLLERS.items():
+        _wait(name, lambda port=port: _listens(layout.ports[port]), layout, started)
     # No pod can be created in the namespace without it; it shows that the controllers run
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     _wait("the first service account", lambda: client.find(account), layout, started)
     _wait("the attendant", (layout.folder / eks_controllers.READY_FILE).exists, layout, started)
+    restarts.write(layout.folder, {name: (started[name].pid, command) for name, command in commands.items()})
     return server_ready_at
 
 
@@ -262,6 +266,11 @@ def _write_settings(toolbox: Toolbox, layout: Layout, cluster: str, *, sandboxes
         home_latency=latency,
     )
     return settings.write(layout.folder / "duty.json")
+
+
+def _listens(port: int) -> bool:
+    socket.create_connection((HOST, port), timeout=1).close()
+    return True
 
 
 def _wait(

@@ -127,8 +127,8 @@ def api_server(program: Path, layout: Layout) -> list[str]:
     ]
 
 
-# There is one instance of each, and nothing restarts it. On a busy machine it must not lose its lease, and exit.
-_KEEP_LEASE = ("--leader-elect-lease-duration=2h", "--leader-elect-renew-deadline=1h")
+# There is one instance of each. With a lease it would lose that on a busy machine, and exit.
+_WITHOUT_LEASE = "--leader-elect=false"
 
 
 def controller_manager(program: Path, layout: Layout) -> list[str]:
@@ -152,7 +152,7 @@ def controller_manager(program: Path, layout: Layout) -> list[str]:
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
         "--profiling=false",
-        *_KEEP_LEASE,
+        _WITHOUT_LEASE,
     ]
 
 
@@ -168,7 +168,7 @@ def scheduler(program: Path, layout: Layout) -> list[str]:
         f"--authorization-kubeconfig={kubeconfig}",
         f"--cert-dir={layout.folder / 'certs'}",
         "--profiling=false",
-        *_KEEP_LEASE,
+        _WITHOUT_LEASE,
     ]
 
 

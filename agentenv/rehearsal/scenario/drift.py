@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from agentenv.core.iam.documents import policy_document
+
 Resource = dict[str, Any]
 Clients = Callable[[str], Any]
 
@@ -63,7 +65,7 @@ def _rule_exists(clients: Clients, rule: Resource) -> bool:
 
 def _allow_root_access(clients: Clients, policy: Resource) -> object:
     statement = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "elasticfilesystem:ClientRootAccess"}
-    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    document = json.dumps(policy_document(statement))
     return clients("efs").put_file_system_policy(FileSystemId=policy["id"], Policy=document)
 
 

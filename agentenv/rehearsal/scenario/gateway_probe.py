@@ -77,6 +77,8 @@ class _Connection(http.client.HTTPSConnection):
 
     def connect(self) -> None:
         plain = socket.create_connection(self._address, timeout=_SECONDS)
+        # As http.client does: a request would wait until the end of the handshake is acknowledged, for 40 ms
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = self._tls.wrap_socket(plain, server_hostname=self.host)
 
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agentenv.core.iam.documents import policy_document
+
 _PRINCIPAL = re.compile(r"arn:[a-z-]+:iam::(?P<account>\d{12}):(?P<kind>role|user)(?P<path>/(?:.*/)?)(?P<name>[^/]+)")
 _SESSION = "rehearsal"
 
@@ -31,7 +33,7 @@ def create_principals(deployer: str, others: Iterable[str], cloud: str, region: 
             iam.create_user(UserName=match["name"], Path=match["path"])
             continue
         trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{account}:root"}}
-        document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+        document = json.dumps(policy_document(trust))
         iam.create_role(RoleName=match["name"], Path=match["path"], AssumeRolePolicyDocument=document)
     if ":user/" not in deployer:
         return _session(client("sts", bootstrap), deployer)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from agentenv.service.http.values import MONTH
 
 DEFAULT_TIMEOUT = 300
-_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,254}$"
+_MAX_VARIABLE = 1 << 17  # bytes, with the name, `=` and the final NUL: no program starts with a longer one
 
 Life = Annotated[int, Field(ge=0, le=MONTH)]
 
@@ -20,6 +20,16 @@ class Body(BaseModel):
     """The base of all bodies."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+def _variables(variables: Mapping[str, str]) -> Mapping[str, str]:
+    """Return variables that programs can start with; raise a `ValueError` for others."""
+    for name, value in variables.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError("a name is empty or has `=` in it, or there is a NUL byte")
+        if len(f"{name}={value}".encode()) >= _MAX_VARIABLE:
+            raise ValueError("a variable has more than 128 KiB; write it to a file of the sandbox")
+    return variables
 
 
 class AutoResume(Body):
@@ -40,9 +50,7 @@ class NewSandbox(Body):
     allow_internet_access: bool | None = None
     network: dict[str, Any] | None = None
     metadata: dict[str, str] | None = None
-    variables: Annotated[
-        dict[Annotated[str, Field(pattern=_VARIABLE)], str] | None, Field(alias="envVars", max_length=256)
-    ] = None
+    variables: Annotated[Annotated[Mapping[str, str], AfterValidator(_variables)] | None, Field(alias="envVars")] = None
     mcp: dict[str, Any] | None = None
     iam: dict[str, Any] | None = None
     volume_mounts: Annotated[list[Any] | None, Field(alias="volumeMounts")] = None

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agentenv.client.connect_json import SandboxError
 from agentenv.core.workspaces.workspace import Event, Workspace
 from agentenv.service.e2b.operations import find_sandbox
-from agentenv.service.e2b.sandboxes import Document, metric, state_of
+from agentenv.service.e2b.sandboxes import Document, metric, sizes_of, state_of
 from agentenv.service.http.dependencies import AuthenticatedRoute, CurrentCaller, Dependencies, RequestDependencies
 from agentenv.service.http.values import ID
 
@@ -93,7 +93,9 @@ async def _metrics(dependencies: Dependencies, workspace: Workspace) -> list[Doc
     if dependencies.sandboxes is None:
         return []
     try:
-        return [metric(await dependencies.sandboxes.metrics(workspace))]
+        of_class = dependencies.catalog.classes.get(workspace.class_name)
+        sizes = sizes_of(of_class, workspace.current_size)
+        return [metric(await dependencies.sandboxes.metrics(workspace), sizes)]
     except (SandboxError, ValueError, TypeError, OverflowError):
         # It is starting or stopping, or something else has taken over its port.
         return []

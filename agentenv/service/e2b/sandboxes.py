@@ -166,16 +166,20 @@ def _read_token(token: str) -> tuple[str, str]:
     return started, id_
 
 
-def metric(document: Mapping[str, Any]) -> Document:
-    """Return a metric of workspaced as the control API has it."""
-    at = int(document.get("ts", 0))
+def metric(document: Mapping[str, Any], sizes: Document) -> Document:
+    """Return a metric of workspaced as the control API has it.
+
+    Without a cgroup of its own, as under gVisor, a sandbox sees the processors and the memory of its node.
+    """
+    at, memory = int(document.get("ts", 0)), int(document.get("mem_total", 0))
+    limit = int(sizes["memoryMB"]) * _MIB
     return {
         "timestamp": datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z"),
         "timestampUnix": at,
-        "cpuCount": int(document.get("cpu_count", 0)),
+        "cpuCount": min(int(document.get("cpu_count", 0)), int(sizes["cpuCount"])),
         "cpuUsedPct": float(document.get("cpu_used_pct", 0.0)),
         "memUsed": int(document.get("mem_used", 0)),
-        "memTotal": int(document.get("mem_total", 0)),
+        "memTotal": min(memory, limit) if limit else memory,
         "memCache": int(document.get("mem_cache", 0)),
         "diskUsed": int(document.get("disk_used", 0)),
         "diskTotal": int(document.get("disk_total", 0)),

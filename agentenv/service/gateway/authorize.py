@@ -65,6 +65,8 @@ from agentenv.service.workspaces.backend_protocol import Endpoint
 PATIENCE_SECONDS = 2.0
 # A claim is seen as running before its pod is seen as ready, on a busy machine some seconds before.
 LAG_SECONDS = 10.0
+# A signed link has its right in itself: pages of every origin read what it answers, as with E2B.
+_ANY_ORIGIN = (("access-control-allow-origin", "*"),)
 REQUESTS_PER_MINUTE, WAKES_PER_MINUTE = 12_000, 60
 DEFAULT_PORT = 8080
 BROWSER_SECONDS = 600
@@ -254,7 +256,8 @@ class Authorizer:
         headers |= {} if destination.is_api else {PORT: str(destination.port)}
         headers |= {"cookie": identified.cookies} if identified.cookies else {}
         remove = identified.remove + ((SANDBOX_ID, SANDBOX_PORT) if destination.is_sandbox_host else ())
-        return Allow(headers, remove + (("cookie",) if identified.cookies == "" else ()))
+        answered = _ANY_ORIGIN if visitor.credential in {"read", "write"} else ()
+        return Allow(headers, remove + (("cookie",) if identified.cookies == "" else ()), answered)
 
     async def _identify(
         self, request: EntryRequest, destination: Destination, workspace: Workspace | None

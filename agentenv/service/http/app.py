@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
-import httpx2
 from fastapi import FastAPI
 
 from agentenv.service.approvals import routes as approval_routes
@@ -46,7 +45,7 @@ from agentenv.service.http import (
     workspaces,
 )
 from agentenv.service.http.auth.authenticate import Authenticator
-from agentenv.service.http.auth.issuer import Issuer, TokenVerifier
+from agentenv.service.http.auth.issuer import Issuer, TokenVerifier, issuer_client
 from agentenv.service.http.auth.keys import KeySet
 from agentenv.service.http.auth.permissions import classes_for
 from agentenv.service.http.auth.rate_limits import RateLimiter
@@ -154,8 +153,7 @@ async def _dependencies(
     settings = configuration.settings
     catalog = Catalog.of(settings, configuration.vpc_cidrs, configuration.service_cidr)
     kube = KubeClient.from_kubeconfig(configuration.kubeconfig)
-    # Keys are fetched from the issuer itself, whatever proxy the environment names.
-    client = httpx2.AsyncClient(trust_env=False)
+    client = issuer_client()
     issuer = Issuer(settings.service.issuer, settings.service.audience, client) if settings.service.issuer else None
     now = kube.clock.now
     recorder, accounts = recorder_of(configuration, kube, metrics), accounts_of(configuration)

@@ -42,9 +42,10 @@ async def paid_by_parent(dependencies: Dependencies, caller: Caller, request: Cr
     if request.parent is not None:
         existing = await dependencies.backend.get(request.id)
         if existing is None or existing.state == "deleted":
-            await _refuse_descendant(dependencies, request.id, request.parent)
-            child = _Child(request.id, request.owner, request.parent, request.budget)
-            attempt = await _take(dependencies, child, caller)
+            parent = await dependencies.backend.get(request.parent)
+            await _refuse_descendant(dependencies, request.id, parent)
+            child = _Child(request.id, request.owner, request.budget)
+            attempt = await _take(dependencies, _living(parent, request.parent), child, caller)
     try:
         yield
     except Problem as problem:
@@ -55,16 +56,16 @@ async def paid_by_parent(dependencies: Dependencies, caller: Caller, request: Cr
         raise
 
 
-async def take_again(dependencies: Dependencies, restored: Workspace) -> None:
+async def take_again(dependencies: Dependencies, restored: Workspace, parent: Workspace | None) -> None:
     """Take the budget of a child that is restored from its parent, which must exist."""
     if restored.parent is None:
         return
-    parent = await _parent(dependencies, restored.parent)
+    parent = _living(parent, restored.parent)
     if restored.budget is None or _budget(dependencies, parent) is None:
         return
     amount = restored.budget + restored.child_budgets.total
     try:
-        await _take(dependencies, _Child(restored.id, restored.owner, parent.id, amount))
+        await _take(dependencies, parent, _Child(restored.id, restored.owner, amount))
     except Problem as problem:
         # In a recovered environment the child still holds its part of a parent that nobody has used yet.
         if problem.kind != "not-found" or restored.state == "deleted":
@@ -85,13 +86,13 @@ async def refuse_raise(dependencies: Dependencies, child: Workspace, budget: Dec
 class _Child:
     id: str
     owner: str
-    parent: str
     budget: Decimal | None
 
 
-async def _take(dependencies: Dependencies, child: _Child, caller: Caller | None = None) -> str | None:
+async def _take(
+    dependencies: Dependencies, parent: Workspace, child: _Child, caller: Caller | None = None
+) -> str | None:
     """Take a child's budget from its parent. Return the attempt's name if it may be given back, else None."""
-    parent = await _parent(dependencies, child.parent)
     limit = _budget(dependencies, parent)
     if limit is None:
         return None
@@ -152,18 +153,17 @@ async def _change(dependencies: Dependencies, id_: str, change: Callable[[Budget
     await dependencies.backend.change(id_, build)
 
 
-async def _refuse_descendant(dependencies: Dependencies, id_: str, parent: str) -> None:
+async def _refuse_descendant(dependencies: Dependencies, id_: str, parent: Workspace | None) -> None:
     """Raise a `Problem` where the parent of a new workspace descends from an earlier one of its id."""
-    above = await dependencies.backend.get(parent)
+    above = parent
     while above is not None and above.id != id_:
         above = await dependencies.backend.get(above.parent) if above.parent else None
-    if above is not None:
-        detail = f"{parent} is {id_}, or descends from it, so it cannot be its parent"
+    if above is not None and parent is not None:
+        detail = f"{parent.id} is {id_}, or descends from it, so it cannot be its parent"
         raise Problem("wrong-state", detail, "choose another parent, or another key")
 
 
-async def _parent(dependencies: Dependencies, id_: str) -> Workspace:
-    parent = await dependencies.backend.get(id_)
+def _living(parent: Workspace | None, id_: str) -> Workspace:
     if parent is None or parent.state in {"deleting", "deleted"}:
         raise Problem("wrong-state", f"the parent {id_} was deleted, and its children end with it", "restore it first")
     return parent

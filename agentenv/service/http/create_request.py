@@ -104,15 +104,15 @@ def restore_check(dependencies: Dependencies, caller: Caller) -> RestoreCheck:
     """
 
     async def check(workspace: Workspace) -> None:
+        parent = await dependencies.backend.get(workspace.parent) if workspace.parent else None
         if workspace.owner == caller.owner:
             of_class = dependencies.catalog.get(workspace.class_name)
             require_class_access(caller, of_class)
             if workspace.grants.ends is not None and workspace.grants.ends <= dependencies.now():
                 raise Problem("too-late", "the life that it was granted is over", "create another workspace")
-            parent = await dependencies.backend.get(workspace.parent) if workspace.parent else None
             if parent is not None:
                 dependencies.catalog.refuse_beyond(of_class.name, parent.class_name)
-        await take_again(dependencies, workspace)
+        await take_again(dependencies, workspace, parent)
 
     return check
 

@@ -244,10 +244,16 @@ _BEARER = HTTPBearer(
 )
 
 
-def caller(request: Request, _declared: Annotated[object, Security(_BEARER)] = None) -> Caller:
+# FastAPI calls a dependency that is no coroutine function in another thread, for which a busy replica waits.
+async def caller(request: Request, _declared: Annotated[object, Security(_BEARER)] = None) -> Caller:
     """Return the caller of a request to an `AuthenticatedRoute`."""
     return cast("Caller", request.state.caller)
 
 
+async def request_dependencies(request: Request) -> Dependencies:
+    """Return the dependencies of a request's process."""
+    return dependencies_of(request)
+
+
 CurrentCaller = Annotated[Caller, Depends(caller)]
-RequestDependencies = Annotated[Dependencies, Depends(dependencies_of)]
+RequestDependencies = Annotated[Dependencies, Depends(request_dependencies)]

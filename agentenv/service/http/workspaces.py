@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agentenv.core.classes.sizes import SMALL
 from agentenv.core.workspaces.swarms import task_name
-from agentenv.core.workspaces.workspace import UNSET, Changes, CreateResult, Filter, Lease, Mode, State
+from agentenv.core.workspaces.workspace import UNSET, Changes, CreateResult, Filter, Lease, Mode, State, Workspace
 from agentenv.service.http.auth.permissions import is_allowed, require, require_class_access
 from agentenv.service.http.child_budgets import refuse_raise
 from agentenv.service.http.create_request import (
@@ -203,22 +203,25 @@ async def update(
     check_owner_ids(dependencies, changed.shared or {})
     check_deadline(changed.deadline, dependencies.now())
     check_busy_until(changed.busy_until, dependencies.now())
-    result = await dependencies.backend.update(
-        id_,
-        Changes(
-            class_name=changed.class_ if changed.class_ is not None else UNSET,
-            labels=(changed.labels or {}) if "labels" in fields else UNSET,
-            shared=(changed.shared or {}) if "shared" in fields else UNSET,
-            idle_after=timedelta_of(changed.idle_after) if "idle_after" in fields else UNSET,
-            deadline=changed.deadline if "deadline" in fields else UNSET,
-            budget=changed.budget if "budget" in fields else UNSET,
-            budget_was=workspace.budget if "budget" in fields else UNSET,
-            size=size if "size" in fields else UNSET,
-            busy_until=changed.busy_until if "busy_until" in fields else UNSET,
-            wake_at=changed.wake_at if "wake_at" in fields else UNSET,
-        ),
-        wait=wait,
+    changes = Changes(
+        class_name=changed.class_ if changed.class_ is not None else UNSET,
+        labels=(changed.labels or {}) if "labels" in fields else UNSET,
+        shared=(changed.shared or {}) if "shared" in fields else UNSET,
+        idle_after=timedelta_of(changed.idle_after) if "idle_after" in fields else UNSET,
+        deadline=changed.deadline if "deadline" in fields else UNSET,
+        budget=changed.budget if "budget" in fields else UNSET,
+        size=size if "size" in fields else UNSET,
+        busy_until=changed.busy_until if "busy_until" in fields else UNSET,
+        wake_at=changed.wake_at if "wake_at" in fields else UNSET,
     )
+
+    def build(current: Workspace) -> Changes:
+        if "budget" in fields and current.budget != workspace.budget:
+            # A child, or another request: what was decided above held for the former budget.
+            raise Problem("busy", f"the budget of {id_} was changed meanwhile", "repeat the request", retry_after=1)
+        return changes
+
+    result = await dependencies.backend.change(id_, build, wait=wait)
     return WorkspaceShape.of(result.workspace, dependencies.now())
 
 

@@ -46,7 +46,8 @@ SECONDS_A_SAMPLE = Decimal(60)
 MIN_COVERAGE = Decimal("0.9")
 # Shorter rows may fall between two samples.
 SHORTEST_SECONDS = Decimal(180)
-_TIMEOUT = 10.0
+# Less than the deadline of the ledger's calls, which may contain a query: a Prometheus that hangs is no failed ledger.
+TIMEOUT_SECONDS = 5.0
 # A Prometheus that fails, or takes this long for a row, is not queried for a while: a pass has many rows, and a
 # deletion waits for the last one. Rows of that time are written from requests.
 SLOW_SECONDS, REST_SECONDS = 2.0, 60.0
@@ -159,7 +160,7 @@ class Prometheus:
         parameters = urllib.parse.urlencode({"query": query, "time": int(row.ended.timestamp())})
         # Prometheus is in the cluster, so the proxies of the environment are ignored.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{self._url}?{parameters}", timeout=_TIMEOUT) as response:
+        with opener.open(f"{self._url}?{parameters}", timeout=TIMEOUT_SECONDS) as response:
             document: dict[str, Any] = json.load(response)
         result: list[dict[str, Any]] = document["data"]["result"]
         total = sum((Decimal(series["value"][1]) for series in result), NOTHING)

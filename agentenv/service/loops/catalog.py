@@ -16,6 +16,7 @@ from agentenv.service.ledger.record import RECORD_EVERY
 from agentenv.service.loops.audit import audit_access_points
 from agentenv.service.loops.child_budgets import return_child_budgets
 from agentenv.service.loops.context import Context, LoopContext
+from agentenv.service.loops.fargate_pods import replace_missed_pods
 from agentenv.service.loops.gateway_targets import register_targets
 from agentenv.service.loops.healing import replace_failed_pods
 from agentenv.service.loops.moving import move_workspaces
@@ -84,6 +85,8 @@ def loops_of_cluster(context: Context) -> list[Loop]:
         Loop("yielding", 5, lambda should_continue: yield_slots(context, should_continue)),
         Loop("audit", 900, lambda should_continue: audit_access_points(context, should_continue)),
     ]
+    if context.fargate:
+        loops.append(Loop("fargate", 60, lambda should_continue: replace_missed_pods(context, should_continue)))
     resizing = Loop("resizing", 15, lambda should_continue: resize_sandboxes(context, should_continue))
     loops += [resizing] if context.resizer else []
     if (nodes := context.nodes) is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agentenv.core.lifecycle.idle import Activity
 from agentenv.core.lifecycle.limits import Limits
+from agentenv.core.nodes.fargate_profiles import Selector
 from agentenv.core.workspaces.pod_report import PodReport
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.aws.access_points import AccessPoints
@@ -50,6 +51,10 @@ class LoopMetrics(Protocol):
 
     def restarted(self, sandbox_class: str, why: str) -> None:
         """Count a restart of a workspace's processes."""
+        ...
+
+    def missed_pod(self, namespace: str) -> None:
+        """Count a pod that the webhook of its Fargate profile missed."""
         ...
 
     def findings(self, loop: str, counts: Mapping[str, int]) -> None:
@@ -96,6 +101,8 @@ class Context(LoopContext):
     workspaced: WorkspacedClient | None = None
     # The nodes that go away; without them workspaces wait for Kubernetes.
     nodes: NodeSource | None = None
+    # The pods that run on Fargate.
+    fargate: Sequence[Selector] = ()
     # Resizes sandboxes; without one, requests are left to the API.
     resizer: Resizer | None = None
     # For how many passes the pods of workspaces have waited for a node, by uid.

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from agentenv.core.nodes.fargate_profiles import selectors
 from agentenv.service.aws.access_points import Efs
 from agentenv.service.aws.targets import TargetGroup
 from agentenv.service.catalog import Catalog
@@ -111,6 +112,7 @@ class LoopsProcess:
             workspaced=workspaced,
             nodes=nodes,
             accounts=accounts,
+            fargate=selectors(configuration.settings),
             resizer=backend.resizer,
             emptying_image=configuration.settings.service.image,
         )

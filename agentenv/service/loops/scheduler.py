@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agentenv.core.values.errors import first_of
 from agentenv.service.kube.unreadable import ODD
 from agentenv.service.telemetry import traces
 from agentenv.service.workspaces.backend_error import BackendError
@@ -156,4 +157,4 @@ class Scheduler:
 
 def _raise_failures(done: PassResult) -> None:
     if done.failures:
-        raise PartialFailureError("; ".join(done.failures[:3]))
+        raise PartialFailureError(first_of(done.failures))

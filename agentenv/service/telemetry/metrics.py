@@ -55,6 +55,12 @@ class Metrics:
             ["class", "why"],
             registry=own,
         )
+        self._missed_pods = Counter(
+            "agentenv_fargate_pods_replaced",
+            "Pods that the webhook of their Fargate profile missed",
+            ["namespace"],
+            registry=own,
+        )
         self._budgets = Counter("agentenv_budget_actions", "Actions of budgets", ["action"], registry=own)
         self._requests = Counter("agentenv_requests", "Requests answered", ["route", "method", "code"], registry=own)
         self._request_seconds = Histogram(
@@ -102,6 +108,10 @@ class Metrics:
     def restarted(self, sandbox_class: str, why: str) -> None:
         """Count a restart of a workspace's processes."""
         self._restarts.labels(sandbox_class, why).inc()
+
+    def missed_pod(self, namespace: str) -> None:
+        """Count a pod that the webhook of its Fargate profile missed."""
+        self._missed_pods.labels(namespace).inc()
 
     def budget(self, action: BudgetAction) -> None:
         """Count an action of a budget."""

@@ -69,7 +69,6 @@ from agentenv.service.workspaces.refusals import (
     no_room_for_size,
     no_sandbox,
     refuse_attach,
-    refuse_changed_budget,
     refuse_deleting,
     refuse_different_request,
 )
@@ -233,13 +232,21 @@ class KubernetesBackend(Backend):
 
     async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
         """Change a workspace's settings; another class creates it again on the same data."""
+        return await self.change(id_, lambda _: changes, wait=wait)
+
+    async def change(self, id_: str, build: Callable[[Workspace], Changes], *, wait: float = 0.0) -> CreateResult:
+        """Change a workspace by what `build` returns for it, as `update` does."""
+        changes = Changes()
 
         def build_changes(workspace: Workspace) -> Document:
+            nonlocal changes
             refuse_deleting(workspace)
-            refuse_changed_budget(workspace, changes)
+            changes = build(workspace)
             return workspace_patch(workspace, changes)
 
-        workspace = await self._merge_claim(id_, build_changes)
+        # Requests of this replica do not overtake each other.
+        async with self._turns.setdefault(id_, asyncio.Lock()):
+            workspace = await self._merge_claim(id_, build_changes)
         began = time.monotonic()
         if changes.size is not UNSET and changes.class_name in {UNSET, workspace.class_name}:
             workspace = await self.resizer.resize(workspace, wait)
@@ -253,17 +260,6 @@ class KubernetesBackend(Backend):
         moved = await self._restorer.change_class(claim, of_class)
         ready = await self.reader.ready(moved, wait - (time.monotonic() - began))
         return await self.creator.report(of_class, ready, Choice(cold_pool(""), "moved"), began)
-
-    async def change(self, id_: str, build: Callable[[Workspace], Changes]) -> Workspace:
-        """Change a workspace by what `build` returns for it."""
-
-        def build_changes(workspace: Workspace) -> Document:
-            refuse_deleting(workspace)
-            return workspace_patch(workspace, build(workspace))
-
-        # Requests of this replica do not overtake each other.
-        async with self._turns.setdefault(id_, asyncio.Lock()):
-            return await self._merge_claim(id_, build_changes)
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
         """Delete a workspace; its data is retained for the given time."""

@@ -115,8 +115,11 @@ class Backend(Protocol):
         """Change a workspace; another class creates it anew, cold, on the same data."""
         ...
 
-    async def change(self, id_: str, build: Callable[[Workspace], Changes]) -> Workspace:
-        """Change a workspace in one step by what `build` returns for it as it is; others change it before or after."""
+    async def change(self, id_: str, build: Callable[[Workspace], Changes], *, wait: float = 0.0) -> CreateResult:
+        """Change a workspace in one step by what `build` returns for it as it is; others change it before or after.
+
+        A `Problem` that `build` raises changes nothing.
+        """
         ...
 
     async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:

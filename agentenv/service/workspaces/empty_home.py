@@ -22,11 +22,6 @@ Step = Literal["wait", "step", "complete", "failed", "conflict"]
 RETRY_AFTER = timedelta(hours=1)
 
 
-def is_emptying(volume: Document) -> bool:
-    """Return whether a volume is being emptied."""
-    return EMPTYING_LABEL in section(section(volume, "metadata"), "labels")
-
-
 async def reserve(api: KubeApi, volume: Document) -> bool:
     """Reserve a released volume for its Job; False if it was changed since it was read."""
     changes = bind_patch(volume, NAME, object_name(required(volume, "metadata", "name")))

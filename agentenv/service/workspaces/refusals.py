@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentenv.core.workspaces.leases import LeaseRefused
-from agentenv.core.workspaces.workspace import UNSET, Changes, CreateRequest, Workspace
+from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.http.problems import Problem
 
 
@@ -11,14 +11,6 @@ def refuse_deleting(workspace: Workspace) -> None:
     """Raise a `Problem` for a workspace that is being deleted."""
     if workspace.state == "deleting":
         raise Problem("wrong-state", f"{workspace.id} is being deleted", "wait until it is gone", retry_after=2)
-
-
-def refuse_changed_budget(workspace: Workspace, changes: Changes) -> None:
-    """Raise a `Problem` where a budget is changed that a child, or another request, has changed meanwhile."""
-    if changes.budget_was not in {UNSET, workspace.budget}:
-        raise Problem(
-            "busy", f"the budget of {workspace.id} was changed meanwhile", "repeat the request", retry_after=1
-        )
 
 
 def refuse_create_while_deleting(workspace: Workspace) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import SANDBOX, TASK_LABEL
-from agentenv.core.workspaces.swarms import Swarm, quota_shortfalls, swarm, task_name
+from agentenv.core.values.errors import first_of
+from agentenv.core.workspaces.swarms import Swarm, member, quota_shortfalls, swarm, task_name
 from agentenv.core.workspaces.workspace import Filter, Workspace
 from agentenv.service.http.problems import Kind, Problem, not_found
 from agentenv.service.kube.client import CLAIMS, QUOTAS, Document, KubeApi, collect, section
@@ -275,17 +276,24 @@ def _status(task: str, members: tuple[Workspace, ...], pool: Document | None) ->
     status = SwarmStatus(task, members[0].class_name, requested, members, "creating")
     if pool is not None and swarm_outcome.is_given_up(pool):
         return replace(status, state="failed", why=BEING_DELETED)
-    missing = status.count - len(members)
-    if missing > 0:
+    if len(members) < status.count:
+        present = {each.id for each in members}
+        missing = [
+            name for number in range(status.count) if (name := member(members[0].task or "", number)) not in present
+        ]
+        which = f"{len(missing)} of {status.count} workspaces ({first_of(missing, ', ')})"
         if handed_over_members < status.count:
-            reason = f"{missing} of {status.count} workspaces are being created: create it again if this stays so"
-            return replace(status, why=reason)
-        reason = f"{missing} of {status.count} workspaces are missing: create it again to restore them"
-        return replace(status, state="failed", why=reason)
-    if not all(member.state == "running" for member in members):
-        return status
+            return replace(status, why=f"{which} are being created: create it again if this stays so")
+        return replace(status, state="failed", why=f"{which} are missing: create it again to restore them")
+    if not_running := [each for each in members if each.state != "running"]:
+        return replace(status, why=first_of([_why_not_running(each) for each in not_running]))
     # Until it is handed over, the replica that creates it may still give it up.
     return replace(status, why=NOT_REPORTED) if handed_over_members < status.count else replace(status, state="running")
+
+
+def _why_not_running(workspace: Workspace) -> str:
+    why = workspace.why or workspace.suspended_because
+    return f"{workspace.id} is {workspace.state}" + (f": {why}" if why else "")
 
 
 def _refuse_different_request(creation: SwarmCreation, of_class: Class, count: int, *, fit: bool) -> None:

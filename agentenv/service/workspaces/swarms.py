@@ -25,6 +25,7 @@ from agentenv.core.lifecycle.restore import (
     being_destroyed,
     seconds_until_gone,
 )
+from agentenv.core.values.errors import first_of
 from agentenv.core.values.object_fields import required, rows, text
 from agentenv.core.workspaces.records import workspace_of_claim
 from agentenv.core.workspaces.swarms import REQUESTED_COUNT, Swarm, quota_shortfalls
@@ -129,7 +130,7 @@ async def _create_whole(
             if len(ready) == len(swarm.claims):
                 break
             if clock() >= deadline:
-                cause = waiting_for or _first_failure(claims, ready)
+                cause = waiting_for or _failures(claims, ready)
                 await creation.undo()
                 raise SwarmError(
                     f"{len(ready)} of {len(swarm.claims)} sandboxes became ready in {timeout:.0f} s: {cause}"
@@ -527,12 +528,12 @@ async def _retention_failure(cluster: KubeApi, claim: Document, pause: Pause) ->
     return None
 
 
-def _first_failure(claims: Mapping[str, Document], ready: Mapping[str, str]) -> str:
-    """Return the status of the first member that is not ready."""
+def _failures(claims: Mapping[str, Document], ready: Mapping[str, str]) -> str:
+    """Return the status of the members that are not ready."""
+    failures: list[str] = []
     for name, claim in sorted(claims.items()):
         if name not in ready:
             condition = _condition(claim)
-            return (
-                f"{name} is not ready: {condition.get('message') or condition.get('reason') or 'it has no status yet'}"
-            )
-    return "the others were deleted"
+            why = condition.get("message") or condition.get("reason") or "it has no status yet"
+            failures.append(f"{name} is not ready: {why}")
+    return first_of(failures) if failures else "the others were deleted"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agentenv.policies.rules.registry import GRAPH, Outcome, fail, objects, resources, rule, unknown
+from agentenv.policies.rules.registry import GRAPH, Outcome, fail, forbid, objects, resources, rule, unknown
 from agentenv.policies.view.cluster.admission import (
     BINDING,
     GROUP,
@@ -50,10 +50,11 @@ def pod_security(namespace: KubernetesObject, graph: Graph) -> Iterator[Outcome]
     if not any(each.declaration is namespace for each in sandbox_namespaces(graph)):
         return
     level = namespace.labels.at(ENFORCE)
-    if level.unknown:
-        yield unknown(level)
-    elif level.raw != "restricted":
-        yield fail(level, "the restricted standard is not enforced in a namespace of sandboxes")
+    yield from forbid(
+        level,
+        lambda value: value != "restricted",
+        "the restricted standard is not enforced in a namespace of sandboxes",
+    )
     version = namespace.labels.at(ENFORCE_VERSION)
     if namespace.labels.unknown or version.missing or version.raw == "latest":
         return
@@ -179,10 +180,7 @@ def mutating_admission(graph: Graph) -> Iterator[Outcome]:
 
 
 def _ignores_errors(policy: Field) -> Iterator[Outcome]:
-    if policy.unknown:
-        yield unknown(policy)
-    elif policy.raw == "Ignore":
-        yield fail(policy, "it allows everything if its evaluation fails")
+    yield from forbid(policy, lambda value: value == "Ignore", "it allows everything if its evaluation fails")
 
 
 def _matches_sandboxes(binding: KubernetesObject, graph: Graph) -> bool:

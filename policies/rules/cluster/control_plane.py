@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.core.capabilities.sets.address_ranges import OPEN_ADDRESS_COUNT, is_open_range, parse_network
-from agentenv.policies.rules.registry import Outcome, Scope, fail, rule, unknown
+from agentenv.policies.rules.registry import Outcome, Scope, fail, forbid, forbid_boolean, rule, unknown
 from agentenv.policies.view.cluster.clusters import PATHS, Cluster, clusters_in
 from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph
@@ -95,10 +95,11 @@ def authentication_mode(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     mode = cluster.at("authentication")
     if cluster.has_inner_resource(graph):
         return
-    if mode.unknown:
-        yield unknown(mode)
-    elif mode.raw != "API":
-        yield fail(mode, "the aws-auth ConfigMap also grants access: the authentication mode is not API")
+    yield from forbid(
+        mode,
+        lambda value: value != "API",
+        "the aws-auth ConfigMap also grants access: the authentication mode is not API",
+    )
 
 
 @rule(
@@ -164,10 +165,7 @@ def creator_admin(cluster: Cluster) -> Iterator[Outcome]:
     """Check the resource: the component of the eks provider has no such setting."""
     if cluster.has_setting("creator"):
         creator = cluster.at("creator")
-        if creator.unknown:
-            yield unknown(creator)
-        elif creator.raw is not False:
-            yield fail(creator, "the creator of the cluster remains its admin")
+        yield from forbid_boolean(creator, {True, None}, "the creator of the cluster remains its admin")
 
 
 @rule(
@@ -186,7 +184,4 @@ def private_endpoint(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     private = cluster.at("private")
     if cluster.has_inner_resource(graph):
         return
-    if private.unknown:
-        yield unknown(private)
-    elif private.raw is not True:
-        yield fail(private, "the private endpoint is disabled")
+    yield from forbid_boolean(private, {False, None}, "the private endpoint is disabled")

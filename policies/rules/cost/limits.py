@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.core.classes.names import MODE_LABEL, WORKSPACE_LABEL
-from agentenv.policies.rules.registry import GRAPH, Outcome, Scope, fail, not_applicable, objects, rule, unknown
+from agentenv.policies.rules.registry import GRAPH, Outcome, Scope, fail, forbid, not_applicable, objects, rule, unknown
 from agentenv.policies.view.fields import UNKNOWN, Field, number_or_unknown, scalar, sets_no_limit
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject, holds_objects
@@ -246,10 +246,7 @@ def cost_tags(graph: Graph) -> Iterator[Outcome]:
     rows = graph.of_type(COST_TAG)
     root = Field("", "", {})
     for row in rows:
-        if row.at("status").unknown:
-            yield unknown(row.at("status"))
-        elif row.at("status").raw != "Active":
-            yield fail(row.at("status"), "the tag is not active")
+        yield from forbid(row.at("status"), lambda value: value != "Active", "the tag is not active")
     named = {scalar(row.at("tagKey")) for row in rows}
     missing = [key for key in graph.context.required_tags if key not in named]
     settings = graph.context.settings

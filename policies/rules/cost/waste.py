@@ -6,7 +6,17 @@ from collections.abc import Iterator
 
 from agentenv.core.classes.names import USER_LABEL
 from agentenv.policies.rules.cluster.control_plane import CLUSTER
-from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, objects, resources, rule, unknown
+from agentenv.policies.rules.registry import (
+    GRAPH,
+    Outcome,
+    fail,
+    forbid,
+    not_applicable,
+    objects,
+    resources,
+    rule,
+    unknown,
+)
 from agentenv.policies.view.cluster.clusters import Cluster
 from agentenv.policies.view.cluster.images import parse_image
 from agentenv.policies.view.fields import Field
@@ -117,10 +127,9 @@ def extended_support(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     if settings is not None and settings.cluster.support_policy == "extended":
         yield not_applicable(support, "the stack file requests extended support")
         return
-    if support.unknown:
-        yield unknown(support)
-    elif support.raw != "STANDARD":
-        yield fail(support, "the cluster will enter extended support, at six times the price")
+    yield from forbid(
+        support, lambda value: value != "STANDARD", "the cluster will enter extended support, at six times the price"
+    )
 
 
 @rule(
@@ -135,10 +144,7 @@ def extended_support(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
 def consolidation(pool: KubernetesObject) -> Iterator[Outcome]:
     """Check that consolidation is not disabled."""
     after = pool.at("spec", "disruption", "consolidateAfter")
-    if after.unknown:
-        yield unknown(after)
-    elif after.raw == "Never":
-        yield fail(after, "empty nodes are never removed")
+    yield from forbid(after, lambda value: value == "Never", "empty nodes are never removed")
 
 
 @rule(

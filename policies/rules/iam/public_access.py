@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from agentenv.core.iam.conditions import names_owner
-from agentenv.policies.rules.registry import Outcome, fail, forbid_boolean, resources, rule, unknown
-from agentenv.policies.view.fields import Field, is_one_of
+from agentenv.policies.rules.registry import Outcome, fail, forbid, forbid_boolean, resources, rule, unknown
+from agentenv.policies.view.fields import Field
 from agentenv.policies.view.resource import Resource
 
 BUCKETS: Final = ("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2")
@@ -54,26 +54,19 @@ def public_without_policy(resource: Resource) -> Iterator[Outcome]:
     """Check ACLs, grants, permissions of functions, and function URLs."""
     if resource.type == URL:
         authorization = resource.at("authorizationType")
-        if authorization.unknown:
-            yield unknown(authorization)
-        elif authorization.raw == "NONE":
-            yield fail(authorization, "everybody can call it")
+        yield from forbid(authorization, lambda value: value == "NONE", "everybody can call it")
         return
     if resource.type in CALLER_INPUTS:
         yield from _permission(resource)
         return
     acl = resource.at("acl")
-    if acl.unknown:
-        yield unknown(acl)
-    elif is_one_of(acl, PUBLIC):
-        yield fail(acl, f"the ACL {acl.raw} is for everybody")
+    yield from forbid(acl, lambda value: value in PUBLIC, f"the ACL {acl.raw} is for everybody")
     grants = [grant.at("uri") for grant in resource.at("grants").elements()]
     grants += [grant.at("grantee", "uri") for grant in resource.at("accessControlPolicy", "grants").elements()]
     for uri in grants:
-        if uri.unknown:
-            yield unknown(uri)
-        elif isinstance(uri.raw, str) and uri.raw.endswith(GROUPS):
-            yield fail(uri, "a grant is for everybody")
+        yield from forbid(
+            uri, lambda value: isinstance(value, str) and value.endswith(GROUPS), "a grant is for everybody"
+        )
 
 
 @rule(

@@ -7,7 +7,7 @@ from typing import Final
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.core.iam.conditions import Condition
-from agentenv.policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
+from agentenv.policies.rules.registry import GRAPH, Outcome, fail, forbid_boolean, resources, rule, unknown
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.iam.roles import ROLE, documents_of, inline_policies_of, role_assignments
 from agentenv.policies.view.iam.statements import Statement, statements, unknown_in
@@ -78,7 +78,7 @@ def web_identity_trust(role: Resource) -> Iterator[Outcome]:
 )
 def trusts_everybody(role: Resource) -> Iterator[Outcome]:
     """Check the principals of each statement, and conditions on the caller."""
-    yield from _open_statements(role, "assumeRolePolicy", "allows everybody to assume the role")
+    yield from open_statements(role, "assumeRolePolicy", "allows everybody to assume the role")
 
 
 @rule(
@@ -97,7 +97,7 @@ def trusts_everybody(role: Resource) -> Iterator[Outcome]:
 )
 def open_policy(resource: Resource) -> Iterator[Outcome]:
     """Check each statement that allows."""
-    yield from _open_statements(resource, TYPES[resource.type], "allows everybody", by_address=True)
+    yield from open_statements(resource, TYPES[resource.type], "allows everybody", by_address=True)
 
 
 @rule(
@@ -117,10 +117,7 @@ def shared_role(graph: Graph) -> Iterator[Outcome]:
     for assignment in role_assignments(graph):
         if assignment.association is not None:
             disabled = assignment.association.at("disableSessionTags")
-            if disabled.unknown:
-                yield unknown(disabled)
-            elif disabled.raw is True:
-                yield fail(disabled, "sessions have no tags to distinguish service accounts")
+            yield from forbid_boolean(disabled, {True}, "sessions have no tags to distinguish service accounts")
         if assignment.role.key is None:
             others = len(role_assignments(graph)) > 1
             if assignment.role.field.unknown and others and assignment.is_for_tenants(graph) is not False:
@@ -195,7 +192,8 @@ def _compares(statement: Statement, ending: str) -> bool:
     )
 
 
-def _open_statements(resource: Resource, key: str, message: str, *, by_address: bool = False) -> Iterator[Outcome]:
+def open_statements(resource: Resource, key: str, message: str, *, by_address: bool = False) -> Iterator[Outcome]:
+    """Yield the statements of a document that allow everybody."""
     document = resource.at(key)
     if document.missing:
         return

@@ -7,12 +7,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from agentenv.core.pinned_versions import releases
-from agentenv.policies.rules.registry import POD, Outcome, fail, not_applicable, resources, rule, unknown
+from agentenv.policies.rules.iam.trust import open_statements
+from agentenv.policies.rules.registry import (
+    POD,
+    Outcome,
+    fail,
+    forbid_boolean,
+    not_applicable,
+    resources,
+    rule,
+    unknown,
+)
 from agentenv.policies.view.cluster.images import Image, parse_image
 from agentenv.policies.view.cluster.pods import PodSpec
-from agentenv.policies.view.fields import Field, is_one_of, scalar
+from agentenv.policies.view.fields import Field, is_one_of
 from agentenv.policies.view.graph import Graph
-from agentenv.policies.view.iam.statements import one_or_more
 from agentenv.policies.view.resource import Resource
 
 if TYPE_CHECKING:
@@ -139,10 +148,7 @@ def scanned(repository: Resource, graph: Graph) -> Iterator[Outcome]:
     scan = repository.at("imageScanningConfiguration", "scanOnPush")
     if any(each.at("rules").elements() for each in graph.of_type(SCANNING)):
         return
-    if scan.unknown:
-        yield unknown(scan)
-    elif scan.raw is not True:
-        yield fail(scan, "pushed images are not scanned")
+    yield from forbid_boolean(scan, {False, None}, "pushed images are not scanned")
 
 
 @rule(
@@ -174,17 +180,5 @@ def version(pod: PodSpec) -> Iterator[Outcome]:
     applies_to=resources("aws:ecr/repositoryPolicy:RepositoryPolicy"),
 )
 def public_repository(policy: Resource) -> Iterator[Outcome]:
-    """Check for statements that allow everybody without a condition."""
-    document = policy.at("policy").parsed()
-    if document.unknown:
-        yield unknown(document)
-        return
-    statements = document.at("Statement")
-    for statement in one_or_more(statements):
-        principal = statement.at("Principal")
-        values = one_or_more(principal.at("AWS")) if isinstance(principal.raw, dict) else [principal]
-        open_to_all = "*" in {scalar(value) for value in values} or statement.at("NotPrincipal").known
-        if statement.at("Effect").raw == "Allow" and open_to_all and not statement.at("Condition").known:
-            yield fail(document, "a statement allows everybody")
-        elif statement.holds_unknown() and statement.at("Effect").raw != "Deny":
-            yield unknown(document)
+    """Check for statements that allow everybody, without a condition on the caller."""
+    yield from open_statements(policy, "policy", "a statement allows everybody")

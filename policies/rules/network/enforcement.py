@@ -9,7 +9,7 @@ from typing import Final
 from agentenv.core.capabilities.from_settings import cluster_facts
 from agentenv.core.classes.pods.network_gate import GATE, probe_addresses, script
 from agentenv.core.values.kubernetes_yaml import ManifestError, values
-from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
+from agentenv.policies.rules.registry import GRAPH, Outcome, fail, forbid, not_applicable, rule, unknown
 from agentenv.policies.view.fields import UNKNOWN, Field, is_one_of, scalar
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.references import reference
@@ -81,10 +81,9 @@ def strict(graph: Graph) -> Iterator[Outcome]:
         )
         if not cni.configuration.path or (switch.known and not _true(switch)) or switch.missing or _other_agent(graph):
             continue
-        if mode.unknown:
-            yield unknown(mode)
-        elif mode.raw != "strict":
-            yield fail(mode, "new pods can reach everything until their policies are applied")
+        yield from forbid(
+            mode, lambda value: value != "strict", "new pods can reach everything until their policies are applied"
+        )
 
 
 @rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.core.nodes.tiers import TIER_LABEL
-from agentenv.policies.rules.registry import Outcome, fail, objects, resources, rule, unknown
+from agentenv.policies.rules.registry import Outcome, fail, forbid, objects, resources, rule, unknown
 from agentenv.policies.view.fields import Field, is_one_of, scalar
 from agentenv.policies.view.resource import KubernetesObject, Resource
 
@@ -39,10 +39,7 @@ def tier_of_pool(pool: KubernetesObject) -> Iterator[Outcome]:
     elif limits.at("cpu").missing and limits.at("memory").missing and limits.at("nodes").missing:
         yield fail(limits, "it has no limits")
     expiry = template.at("spec", "expireAfter")
-    if expiry.unknown:
-        yield unknown(expiry)
-    elif expiry.raw == "Never":
-        yield fail(expiry, "its nodes never expire")
+    yield from forbid(expiry, lambda value: value == "Never", "its nodes never expire")
 
 
 def _taint(template: Field) -> Iterator[Outcome]:
@@ -103,10 +100,9 @@ def fargate_wildcards(profile: Resource) -> Iterator[Outcome]:
     """Check the namespaces and the values of labels."""
     for selector in profile.at("selectors").elements():
         for field in (selector.at("namespace"), *(value for _, value in selector.at("labels").entries())):
-            if field.unknown:
-                yield unknown(field)
-            elif isinstance(field.raw, str) and WILDCARDS & set(field.raw):
-                yield fail(field, "it has a wildcard")
+            yield from forbid(
+                field, lambda value: isinstance(value, str) and bool(WILDCARDS & set(value)), "it has a wildcard"
+            )
 
 
 @rule(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.core.classes.names import SANDBOX, USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.nodes.fargate_profiles import SCHEDULER
 from agentenv.core.nodes.tiers import TIER_LABEL
 from agentenv.policies.rules.registry import POD, POD_METADATA, Outcome, fail, forbid, forbid_boolean, rule, unknown
 from agentenv.policies.view.cluster.pods import PodMetadata, PodSpec, unchanged_by_patch
@@ -25,7 +26,7 @@ NODE_NAMES = (
 TENANTS = frozenset({USER_LABEL, WORKSPACE_LABEL})
 # Annotations that container runtimes read
 RUNTIMES = ("dev.gvisor.", "io.katacontainers.", "io.kubernetes.cri", "container.apparmor.security.beta")
-SCHEDULERS = frozenset({None, "default-scheduler", "fargate-scheduler"})
+SCHEDULERS = frozenset({None, "default-scheduler", SCHEDULER})
 
 
 @rule(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from agentenv.core.classes.names import MODE_LABEL, RELEASE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
-from agentenv.policies.rules.registry import Outcome, fail, objects, rule, unknown
+from agentenv.policies.rules.registry import Outcome, fail, forbid, objects, rule, unknown
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import KubernetesObject
@@ -122,10 +122,7 @@ def stale_or_overridden(item: KubernetesObject) -> Iterator[Outcome]:
     if item.kind == "SandboxTemplate":
         for key in ("envVarsInjectionPolicy", "volumeClaimTemplatesPolicy"):
             policy = item.at("spec", key)
-            if policy.unknown:
-                yield unknown(policy)
-            elif policy.raw == "Overrides":
-                yield fail(policy, "a claim may override the template")
+            yield from forbid(policy, lambda value: value == "Overrides", "a claim may override the template")
         return
     strategy = item.at("spec", "updateStrategy", "type")
     if item.labels.known and not item.labels.at(RELEASE_LABEL).missing:

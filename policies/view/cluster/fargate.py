@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.core.nodes.fargate_profiles import SCHEDULER
 from agentenv.policies.view.fields import Field
 from agentenv.policies.view.graph import Graph, once_per_graph
 from agentenv.policies.view.tenants.namespaces import namespace_of
@@ -29,7 +30,7 @@ def on_fargate(graph: Graph, tenant: Tenant) -> FargateAnswer:
     """Decide by the pod, by its class, and by the selectors of profiles, which match namespaces and labels."""
     pod = tenant.pod
     for field in (pod.at("schedulerName"), pod.labels.at("eks.amazonaws.com/fargate-profile")):
-        if field.known and (field.raw == "fargate-scheduler" or field.path.endswith('profile"]')):
+        if field.known and (field.raw == SCHEDULER or field.path.endswith('profile"]')):
             return FargateAnswer(True, field)
     compute = _compute(graph).get(tenant.namespace) if isinstance(tenant.namespace, str) else None
     if compute is not None and compute.raw == "fargate":

@@ -5,14 +5,10 @@ A document is JSON in a string, or a mapping of which parts may not be known yet
 
 from __future__ import annotations
 
-from typing import Final
-
+from agentenv.core.capabilities.unknown_values import UNKNOWN_STRING
 from agentenv.core.iam import documents
 from agentenv.core.iam.conditions import Condition
 from agentenv.policies.view.fields import UNKNOWN, Field
-
-# The engine's placeholder for an unknown part of a string
-PLACEHOLDER: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 class Statement(documents.Statement):
@@ -29,7 +25,7 @@ class Statement(documents.Statement):
 
 def statements(document: Field) -> list[Statement]:
     """Return the statements of a document; one unknown statement if the document is unknown."""
-    if isinstance(document.raw, str) and PLACEHOLDER in document.raw:
+    if isinstance(document.raw, str) and UNKNOWN_STRING in document.raw:
         return [Statement(Field(document.urn, document.path, UNKNOWN))]
     parsed = document.parsed()
     if parsed.unknown:

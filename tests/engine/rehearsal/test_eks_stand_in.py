@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import base64
 import datetime
-import http.server
-import ipaddress
 import json
 import os
-import ssl
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from agentenv.rehearsal.controlplane.auth import eks_token
 from agentenv.rehearsal.stage.engine import EngineError
 from agentenv.rehearsal.stage.stage import Stage
 from agentenv.rehearsal.tools import plugins
+from tests.stub_server import Request, Response, self_signed, stub_server
 
 ISSUER = "https://127.0.0.1/id/rehearsed"
 PROGRAM = """
@@ -112,34 +106,20 @@ class Api:
 
 @pytest.fixture
 def api(opened: Stage, tmp_path: Path) -> Iterator[Api]:
-    pem = certificate(tmp_path / "server.pem")
-    stub = Api("", base64.b64encode(pem).decode())
+    stub = Api("", base64.b64encode(self_signed(tmp_path / "server.pem")).decode())
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            stub.requests.append(self.path)
-            self.send_response(503 if len(stub.requests) == 1 else 200)
-            self.end_headers()
+    def respond(request: Request) -> Response:
+        stub.requests.append(request.path)
+        return Response(503 if len(stub.requests) == 1 else 200)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "server.pem")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
-    thread.start()
-    stub.endpoint = f"https://127.0.0.1:{server.server_port}"
-    plane = {"endpoint": stub.endpoint, "certificate_authority": stub.authority, "issuer": ISSUER}
-    try:
-        assert registered(opened, "POST", plane) == {**plane, "deployer_address": ""}
-        yield stub
-    finally:
-        registered(opened, "DELETE")
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with stub_server(respond, certificate=tmp_path / "server.pem") as port:
+        stub.endpoint = f"https://127.0.0.1:{port}"
+        plane = {"endpoint": stub.endpoint, "certificate_authority": stub.authority, "issuer": ISSUER}
+        try:
+            assert registered(opened, "POST", plane) == {**plane, "deployer_address": ""}
+            yield stub
+        finally:
+            registered(opened, "DELETE")
 
 
 def registered(stage: Stage, method: str, plane: dict[str, str] | None = None) -> Any:
@@ -147,30 +127,6 @@ def registered(stage: Stage, method: str, plane: dict[str, str] | None = None) -
     request = urllib.request.Request(f"{stage.cloud}/_cloud/eks", data, method=method)  # noqa: S310 - our own loopback
     with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own loopback
         return json.load(answer)
-
-
-def certificate(path: Path) -> bytes:
-    """Write a key with a self-signed certificate, and return the certificate."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "rehearsed")])
-    now = datetime.datetime.now(datetime.UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now)
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    pem = signed.public_bytes(serialization.Encoding.PEM)
-    path.write_bytes(private + pem)
-    return pem
 
 
 def test_cluster_is_deployed_settles_and_is_destroyed(opened: Stage, api: Api, tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+
+from agentenv.rehearsal.controlplane.client import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,13 +122,13 @@ def test_no_process_outlives_the_engine(program: Callable[[str], Engine], number
             start_new_session=True,
         )
         try:
-            wait_for((engine.folder / "pid").exists)
+            assert until((engine.folder / "pid").exists, 180)
         finally:
             running.send_signal(number)
         running.wait(timeout=30)
     pids = [int(pid) for pid in (engine.folder / "pid").read_text().split()]
     assert len(pids) == 3, "the program, the language host and what the program started"
-    wait_for(lambda: not any(alive(pid) for pid in pids))
+    assert until(lambda: not any(alive(pid) for pid in pids), 180)
     text = (engine.folder / "said").read_text()
     assert "Traceback" not in text
     assert "KeyboardInterrupt" not in text
@@ -246,13 +247,6 @@ def test_missing_virtual_environment_is_explained(shared: Engine) -> None:
     assert preview.returncode != 0
     assert "not-here does not exist. Create it" in preview.stdout
     assert "Traceback" not in preview.stdout
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def alive(pid: int) -> bool:

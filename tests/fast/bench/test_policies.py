@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agentenv.cli.review.graph import UNKNOWN, Resource
+from agentenv.cli.review.graph import Resource
+from agentenv.core.capabilities.unknown_values import PLACEHOLDERS
 from agentenv.rehearsal.stage.policy_packs import prepare
 from bench.analyzing import analyzer, requests
 from bench.policies import UNKNOWN_TEXT, pack_variables, write_manifests
 
 ROOT = Path(__file__).parents[3]
-UNKNOWN_VALUE = next(iter(UNKNOWN))
+UNKNOWN_VALUE = next(iter(PLACEHOLDERS))
 POD = Resource(
     "urn:pulumi:prod::p::kubernetes:core/v1:Pod::bad",
     "kubernetes:core/v1:Pod",

@@ -29,6 +29,14 @@ def test_a_percentile_is_the_smallest_value_that_enough_values_do_not_exceed(val
     assert not below or len(below) < len(values) * share / 100
 
 
+@pytest.mark.parametrize("arguments", [["preview", "--hanging", "5"], ["creates", "--hanging", "-1"]])
+def test_only_the_benchmark_of_creates_has_remotes_that_hang(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["bench", *arguments]) != cli.OK
+    assert "--hanging" in capsys.readouterr().err
+
+
 def test_a_stage_that_cannot_open_is_a_command_error() -> None:
     module = types.ModuleType("one")
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -16,6 +13,7 @@ import pytest
 from agentenv.cli.main import CommandError
 from agentenv.cli.workspaces.device_flow import refreshed, sign_in
 from agentenv.cli.workspaces.login_file import Login
+from tests.stub_server import Request, Response, stub_server
 
 SERVICE = "https://api.example.com"
 TOKENS = {"access_token": "a.b.c", "refresh_token": "refresh-1", "expires_in": 3600}
@@ -45,27 +43,12 @@ class FakeIssuer:
 def issuer() -> Iterator[FakeIssuer]:
     fake = FakeIssuer()
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            length = int(self.headers.get("content-length") or 0)
-            status, document = fake.answer(self.path, parse_qs(self.rfile.read(length).decode()))
-            body = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def respond(request: Request) -> Response:
+        return Response(*fake.answer(request.path, parse_qs(request.body.decode())))
 
-        do_GET = do_POST = _answer  # noqa: N815 - as the library calls them
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has there
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    fake.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield fake
-    server.shutdown()
-    server.server_close()
+    with stub_server(respond) as port:
+        fake.url = f"http://127.0.0.1:{port}"
+        yield fake
 
 
 def test_the_code_is_shown_and_the_tokens_are_awaited(issuer: FakeIssuer) -> None:

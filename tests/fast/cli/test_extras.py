@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentenv.cli import main as cli
-from agentenv.cli.extras import EXTRAS
+from agentenv.cli.extras import EXTRAS, extra_of
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("agentenv", "components", "policies")
@@ -95,3 +95,24 @@ def test_the_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
         output.err == "agentenv releases: lightkube.core is not installed: pip install 'agent-environment[service]'\n"
     )
     assert output.out == '{"error": "lightkube.core is not installed: pip install \'agent-environment[service]\'"}\n'
+
+
+@pytest.mark.parametrize(
+    ("module", "command", "extra"),
+    [
+        ("fastapi", "", "service"),
+        ("fastapi", "dev", "dev"),
+        ("psutil", "rehearsal", "rehearsal"),
+        ("moto", "dev", "rehearsal"),
+        ("matplotlib", "dev", "reports"),
+        ("agentenv.nowhere", "dev", None),
+    ],
+)
+def test_the_extra_of_a_command_is_named_where_it_installs_the_module(
+    module: str, command: str, extra: str | None
+) -> None:
+    assert extra_of(module, command) == extra
+
+
+def test_larger_extras_install_the_smaller_ones() -> None:
+    assert required()["service"] < required()["dev"] < required()["rehearsal"]

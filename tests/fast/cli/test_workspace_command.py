@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from agentenv.cli.main import FAILED, OK, dispatch
 from agentenv.cli.workspaces.lease import lease
 from agentenv.client import Client
+from tests.stub_server import Request, Response, stub_server
 
 TOKEN = "a-token-of-somebody"
 
@@ -52,46 +50,32 @@ class Stub:
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     service = Stub()
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            parts = urlsplit(self.path)
-            length = int(self.headers.get("content-length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            query = parse_qs(parts.query)
-            service.requests.append((self.command, parts.path, query, body, self.headers.get("authorization") or ""))
-            found: Any = service.workspace()
-            if service.refusal is not None:
-                found = service.refusal
-            elif parts.path.endswith("/resume"):
-                service.state = "running"
-                found = service.workspace()
-            elif parts.path == "/v1/workspaces" and self.command == "GET":
-                last = "after" in query
-                found = {
-                    "items": [found, {**found, "id": "w-3"}] if last else [found],
-                    "after": None if last else "w-1",
-                }
-            elif parts.path.endswith("/events"):
-                found = {"items": []}
-            options = json.dumps(found).encode() if service.page is None else service.page
-            self.send_response(200 if service.refusal is None else 402)
-            self.send_header("content-length", str(len(options)))
-            self.end_headers()
-            self.wfile.write(options)
+    def respond(request: Request) -> Response:
+        path, query = request.path, request.query
+        service.requests.append(
+            (request.method, path, query, request.json(), request.headers.get("authorization") or "")
+        )
+        found: Any = service.workspace()
+        if service.refusal is not None:
+            return Response(402, service.refusal if service.page is None else service.page)
+        if path.endswith("/resume"):
+            service.state = "running"
+            found = service.workspace()
+        elif path == "/v1/workspaces" and request.method == "GET":
+            last = "after" in query
+            found = {
+                "items": [found, {**found, "id": "w-3"}] if last else [found],
+                "after": None if last else "w-1",
+            }
+        elif path.endswith("/events"):
+            found = {"items": []}
+        return Response(body=found if service.page is None else service.page)
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - as the library calls them
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has there
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    service.address = f"http://127.0.0.1:{server.server_address[1]}"
-    monkeypatch.setenv("AGENTENV_SERVICE", service.address)
-    monkeypatch.setenv("AGENTENV_TOKEN", TOKEN)
-    yield service
-    server.shutdown()
-    server.server_close()
+    with stub_server(respond) as port:
+        service.address = f"http://127.0.0.1:{port}"
+        monkeypatch.setenv("AGENTENV_SERVICE", service.address)
+        monkeypatch.setenv("AGENTENV_TOKEN", TOKEN)
+        yield service
 
 
 @pytest.fixture

@@ -38,14 +38,18 @@ def test_an_event_of_another_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "code"),
-    [(httpx2.ConnectError("refused"), "unavailable"), (httpx2.ReadTimeout("slow"), "deadline_exceeded")],
+    ("failure", "code", "message"),
+    [
+        (httpx2.ConnectError("refused"), "unavailable", "does not answer"),
+        (httpx2.ReadTimeout("slow"), "deadline_exceeded", "did not answer"),
+        (httpx2.RemoteProtocolError("incomplete chunked read"), "unavailable", "was lost: it may be stopping"),
+    ],
 )
-def test_a_failed_connection(failure: Exception, code: str) -> None:
+def test_a_failed_connection(failure: Exception, code: str, message: str) -> None:
     def fail(_: httpx2.Request) -> httpx2.Response:
         raise failure
 
-    with pytest.raises(SandboxError) as raised:
+    with pytest.raises(SandboxError, match=message) as raised:
         _sandbox(fail).processes()
     assert raised.value.code == code
 

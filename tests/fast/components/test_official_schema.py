@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,8 @@ SCHEMA = "aws-schema.json"
 
 
 @pytest.fixture(scope="module")
-def schema() -> dict[str, Any]:
-    folder = os.environ.get("AGENTENV_FACTS")
-    if not folder:
-        pytest.skip(f"needs AGENTENV_FACTS: the folder that has {SCHEMA}, the official schema's extract")
-    return json.loads((Path(folder) / SCHEMA).read_text(encoding="utf-8"))
+def schema(facts: Path) -> dict[str, Any]:
+    return json.loads((facts / SCHEMA).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

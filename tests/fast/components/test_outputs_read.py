@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 from agentenv.rehearsal.providers.aws.functions import FILTERS_ONLY
 from tests.fast.components.graph import Graph
 from tests.fast.components.reads import Read, everything, named_in_the_components, snake
-
-FACTS = "AGENTENV_FACTS"
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +21,6 @@ def reads() -> frozenset[Read]:
 @pytest.fixture(scope="module")
 def graphs() -> tuple[Graph, ...]:
     return everything()[1]
-
-
-@pytest.fixture(scope="module")
-def facts() -> Path:
-    folder = os.environ.get(FACTS)
-    if not folder:
-        pytest.skip(f"needs {FACTS}: the folder that has the official schemas' extracts")
-    return Path(folder)
 
 
 def declared(read: Read, graphs: tuple[Graph, ...]) -> bool:

@@ -728,6 +728,12 @@ SAMPLES = [
         on_fargate(),
     ),
     Sample(
+        "sizes-of-kata",
+        f"{CLASS}.sizes",
+        one_class(tier="untrusted", capacity="on-demand", sizes={"large": {"cpu": "4", "memory": "8Gi"}}),
+        one_class(tier="untrusted", capacity="on-demand"),
+    ),
+    Sample(
         "sizes-out-of-order",
         f"{CLASS}.sizes.large",
         one_class(resources=BURSTING, sizes={"medium": MEDIUM, "large": {**MEDIUM, "cpu": "250m"}}),

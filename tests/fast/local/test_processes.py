@@ -7,12 +7,11 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentenv.local import cleanup_process, processes, run_folders
+from agentenv.rehearsal.controlplane.client import until
 
 if TYPE_CHECKING:
     import pytest
@@ -20,15 +19,6 @@ if TYPE_CHECKING:
 SLEEP = "import time; time.sleep(600)"
 # Beside another run of these tests on this machine.
 RUN_A, RUN_B, RUN_C, RUN_D = (f"run-{secrets.token_hex(4)}" for _ in range(4))
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def sleeper(run: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -63,7 +53,7 @@ def test_a_grandchild_in_a_group_of_its_own_is_found(tmp_path: Path) -> None:
         folder=tmp_path,
     )
     started.wait(20)
-    assert eventually(lambda: len(processes.marked(RUN_C)) == 1)
+    assert until(lambda: len(processes.marked(RUN_C)) == 1, 180)
     assert processes.end(RUN_C) == 1
     assert processes.marked(RUN_C) == []
 
@@ -79,7 +69,7 @@ def test_a_process_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monk
         log=tmp_path / "log",
         folder=tmp_path,
     )
-    assert eventually(lambda: (tmp_path / "log").read_bytes() == b"up\n")
+    assert until(lambda: (tmp_path / "log").read_bytes() == b"up\n", 180)
     processes.end(RUN_D)
     assert started.wait(10) == -signal.SIGKILL
 
@@ -101,11 +91,11 @@ time.sleep(600)
     assert killed.stdout
     with killed.stdout:
         run_id = killed.stdout.readline().strip()
-    assert eventually(lambda: len(processes.marked(run_id)) == 1)
+    assert until(lambda: len(processes.marked(run_id)) == 1, 180)
     killed.kill()
     killed.wait(10)
-    assert eventually(lambda: not processes.marked(run_id))
-    assert eventually(lambda: not (tmp_path / run_id).exists())
+    assert until(lambda: not processes.marked(run_id), 180)
+    assert until(lambda: not (tmp_path / run_id).exists(), 180)
 
 
 def test_a_stopped_cleanup_process_deletes_nothing(tmp_path: Path) -> None:

@@ -1,11 +1,8 @@
 """Facts in the rules, checked against their sources."""
 
 import json
-import os
 from pathlib import Path
 from typing import get_args
-
-import pytest
 
 from agentenv.config import read
 from agentenv.config.sections.cluster import Version
@@ -25,10 +22,8 @@ def test_every_version_in_the_settings_is_in_standard_support() -> None:
     assert min(int(version.partition(".")[2]) for version in offered) == OLDEST_MINOR
 
 
-def test_taggable_types_are_those_of_the_official_schema() -> None:
-    if "AGENTENV_FACTS" not in os.environ:
-        pytest.skip("needs AGENTENV_FACTS: the official schema of the aws plugin")
-    schema = json.loads((Path(os.environ["AGENTENV_FACTS"]) / "aws-schema.json").read_text(encoding="utf-8"))
+def test_taggable_types_are_those_of_the_official_schema(facts: Path) -> None:
+    schema = json.loads((facts / "aws-schema.json").read_text(encoding="utf-8"))
     official = {kind for kind, resource in schema["resources"].items() if "tags" in resource["inputs"]}
     assert len(official) > 40
     assert {kind for kind in schema["resources"] if kind in taggable_types()} == official

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentenv.components._lib.iam_policies import document
 from agentenv.components._lib.planned_documents import (
     PLACEHOLDER_ISSUER_URL,
     PLACEHOLDER_PROVIDER_ARN,
@@ -13,6 +12,7 @@ from agentenv.components._lib.planned_documents import (
 )
 from agentenv.components.cluster.irsa import ServiceAccount, irsa_trust_policy
 from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.core.iam.documents import policy_document
 from agentenv.policies.packs.planned_documents import plan_mismatches, with_planned_documents
 from agentenv.policies.view.resource import Resource
 
@@ -57,11 +57,11 @@ def test_a_document_may_differ_from_its_plan_only_in_names() -> None:
     assert not list(plan_mismatches(stack(UNKNOWN, planned)))
     statement = real["Statement"][0]
     for changed in (
-        document(),
-        document({**statement, "Condition": {}}),
-        document({**statement, "Action": "sts:*"}),
-        document(statement, {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": "*"}),
-        document({**statement, "Principal": "*"}),
+        policy_document(),
+        policy_document({**statement, "Condition": {}}),
+        policy_document({**statement, "Action": "sts:*"}),
+        policy_document(statement, {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": "*"}),
+        policy_document({**statement, "Principal": "*"}),
     ):
         [mismatch] = plan_mismatches(stack(json.dumps(changed), planned))
         assert (mismatch.rule, mismatch.urn, mismatch.path) == ("PACK-02", "role", "assumeRolePolicy")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.discovery import Discovery, UnknownKind
 from agentenv.rehearsal.providers.kubernetes.kubeconfig import Access, InvalidKubeconfig
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN
+from tests.stub_server import Request, Response, stub_server
 
 
 def config(server: str = "https://one.example.com", **user: Any) -> dict[str, Any]:
@@ -168,7 +167,7 @@ def test_passwords_and_impersonation_are_headers() -> None:
 
 # -- requests ---------------------------------------------------------------------------------------------------------
 
-Response = tuple[int, dict[str, str], Any]
+Answer = tuple[int, dict[str, str], Any]
 
 
 @dataclass
@@ -176,52 +175,33 @@ class Server:
     """An API server that answers what a test tells it to."""
 
     url: str
-    responses: list[Response] = field(default_factory=list)
+    responses: list[Answer] = field(default_factory=list)
     desired: list[str] = field(default_factory=list)
-    respond: Callable[[str], Response] | None = None
+    respond: Callable[[str], Answer] | None = None
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def respond(request: Request) -> Response:
+        created.desired.append(f"{request.method} {request.target} {request.headers.get('Authorization', '')}".strip())
+        status, headers, body = (
+            created.responses.pop(0) if created.responses else (created.respond or missing)(request.target)
+        )
+        return Response(status, body, headers)
 
-        def _response(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            created.desired.append(f"{self.command} {self.path} {self.headers.get('Authorization', '')}".strip())
-            status, headers, body = (
-                created.responses.pop(0) if created.responses else (created.respond or missing)(self.path)
-            )
-            data = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(data)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_POST = do_PATCH = do_DELETE = _response  # noqa: N815 - the names that http.server looks for
-
-        def log_message(self, format: str, *_arguments: Any) -> None:  # noqa: A002 - the name it is called by
-            """Tests say for themselves what was asked."""
-
-    def missing(path: str) -> Response:
+    def missing(path: str) -> Answer:
         return 404, {}, {"kind": "Status", "reason": "NotFound", "message": f"{path} not found"}
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    created = Server(f"http://127.0.0.1:{listening.server_port}")
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield created
-    listening.shutdown()
-    thread.join()
-    listening.server_close()
+    with stub_server(respond, keep_alive=True) as port:
+        created = Server(f"http://127.0.0.1:{port}")
+        yield created
 
 
 def client(server: Server, **parts: Any) -> Client:
     return Client(Access(server.url, **parts), timeout=5, attempts=3)
 
 
-def status(code: int, message: str, **more: Any) -> Response:
+def status(code: int, message: str, **more: Any) -> Answer:
     return code, {"Retry-After": "0.01"}, {"kind": "Status", "message": message, **more}
 
 
@@ -308,7 +288,7 @@ def test_scope_is_known_without_a_server_where_it_can_be(server: Server) -> None
     assert knows.namespaced("e.com/v1", "Widget", fetch=False) is False
 
 
-def watched(*events: dict[str, Any]) -> Response:
+def watched(*events: dict[str, Any]) -> Answer:
     return 200, {}, b"".join(json.dumps(e).encode() + b"\n" for e in events)
 
 

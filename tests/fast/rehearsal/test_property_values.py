@@ -5,17 +5,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentenv.core.capabilities.unknown_values import PLACEHOLDERS
 from agentenv.rehearsal.providers.common.property_values import (
     OUTPUT_SIGNATURE,
     SIGNATURE_KEY,
     UNKNOWN,
-    UNKNOWN_MARKS,
     Path,
     decode,
     encode,
 )
 
-TEXT = st.text(max_size=8).filter(lambda text: text not in UNKNOWN_MARKS)
+TEXT = st.text(max_size=8).filter(lambda text: text not in PLACEHOLDERS)
 KEYS = st.text(alphabet="abcXYZ_./", min_size=1, max_size=6)
 LEAVES = st.none() | st.booleans() | st.integers(-(2**52), 2**52) | TEXT | st.just(UNKNOWN)
 VALUES = st.recursive(

@@ -298,7 +298,7 @@ def read_swarm_outcome(document: Any) -> None:
 def read_swarm_member(document: Any) -> None:
     swarms._sandbox(document)
     swarms._was_used(document)
-    swarms._first_failure({"w-1": document}, {})
+    swarms._failures({"w-1": document}, {})
 
 
 def read_failure(document: Any) -> None:

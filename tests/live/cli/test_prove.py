@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from agentenv.local import run_folders
-from tests.live.cli.test_rehearse import AGENTENV, eventually
+from agentenv.rehearsal.controlplane.client import until
+from tests.live.cli.test_rehearse import AGENTENV
 
 ROOT = Path(__file__).resolve().parents[3]
 # What a rehearsal has no counterpart of, or does not wait for; each says so in its evidence.
@@ -68,4 +69,4 @@ def test_an_interrupted_run_destroys_what_it_created(cache: Path, tmp_path: Path
     verdicts = {row["name"]: row["verdict"] for row in report["promises"]}
     assert verdicts["up"] == verdicts["destroy"] == "held"
     assert verdicts["drift"] == "not tried"
-    assert eventually(lambda: list((cache / "runs").iterdir()) == [])
+    assert until(lambda: list((cache / "runs").iterdir()) == [], 180)

@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 
 from agentenv.local import processes, run_folders
 from agentenv.rehearsal import tools
+from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.stage.cluster import TOOLS
 from agentenv.rehearsal.tools.progress import terminal_progress
 
@@ -39,15 +38,6 @@ def agentenv(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "AGENTENV_CACHE": str(cache)},
         cwd=Path(__file__).resolve().parents[3],
     )
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 @pytest.mark.parametrize("options", [(), ("--stack", "full")], ids=["local", "full"])
@@ -125,14 +115,14 @@ def test_killed_rehearsal_leaves_no_processes_and_files(cache: Path) -> None:
         return any(path.read_bytes() for path in folder.glob("*/projects/*/logs/*.events"))
 
     # The control plane may start slowly; a rehearsal that ended will never start it.
-    assert eventually(lambda: started() or killed.poll() is not None, 600)
+    assert until(lambda: started() or killed.poll() is not None, 600)
     assert killed.poll() is None
     [run] = [path.name for path in folder.iterdir()]
     assert len(processes.marked(run)) >= 3  # the cloud, the engine and its plugins
     killed.kill()
     killed.wait(10)
-    assert eventually(lambda: not processes.marked(run))
-    assert eventually(lambda: not (folder / run).exists())
+    assert until(lambda: not processes.marked(run), 180)
+    assert until(lambda: not (folder / run).exists(), 180)
 
 
 def test_unknown_stack_is_an_error_before_anything_starts(cache: Path) -> None:

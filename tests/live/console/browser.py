@@ -19,24 +19,13 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from bench.console import CHROMIUM_OPTIONS
+
 if TYPE_CHECKING:
     from selenium.webdriver.remote.webelement import WebElement
 
 T = TypeVar("T")
 SECONDS = 60.0
-_OPTIONS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-proxy-server",
-    "--window-size=1280,860",
-)
 _GONE = (ElementClickInterceptedException, NoSuchElementException, StaleElementReferenceException, JavascriptException)
 
 
@@ -131,7 +120,7 @@ def opened(folder: Path) -> Generator[Browser]:
     downloads = folder / "downloads"
     downloads.mkdir(parents=True)
     options = webdriver.ChromeOptions()
-    for option in (*_OPTIONS, f"--user-data-dir={folder / 'profile'}"):
+    for option in (*CHROMIUM_OPTIONS, "--window-size=1280,860", f"--user-data-dir={folder / 'profile'}"):
         options.add_argument(option)
     options.binary_location = shutil.which("chromium") or ""
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

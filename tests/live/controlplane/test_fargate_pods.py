@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from agentenv.core.nodes.fargate_profiles import Selector
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.controlplane.nodes import fargate
+from agentenv.service.loops.context import cluster_context
+from agentenv.service.loops.fargate_pods import replace_missed_pods
+from agentenv.service.loops.scheduler import PassResult
+from tests.fast.service.loops.cluster import RecordedMetrics, StubClock
 from tests.live.conftest import CLUSTER, LiveCluster
 from tests.live.controlplane.objects import TIMEOUT, becomes_ready, condition, create_namespace, pod
+from tests.live.service.blocking import Blocking, run
+
+Object = dict[str, Any]
 
 SPACE = "serverless"
 
@@ -83,3 +94,44 @@ def test_unsupported_pod_stays_pending_with_a_reason(live: LiveCluster, profile:
         "Pod not supported on Fargate: fields not supported: hostNetwork"
     )
     assert not client.get(path)["spec"].get("nodeName")
+
+
+def test_a_missed_pod_of_a_controller_is_replaced_and_runs_on_fargate(live: LiveCluster, profile: str) -> None:
+    """Without the loop it waits for ever: its ReplicaSet has its pod, and the webhook marks new pods only."""
+    client, eks = live.plane.client, live.aws("eks")
+    labels = {"run": "late"}
+    spec = pod(SPACE, "any", nodeSelector={fargate.COMPUTE: "fargate"})["spec"]
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    deployment = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    about = {"name": "late", "namespace": SPACE}
+    client.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": deployment})
+
+    def pods() -> list[Object]:
+        return client.get(f"/api/v1/namespaces/{SPACE}/pods", labelSelector="run=late")["items"]
+
+    assert until(pods, TIMEOUT)
+    (missed,) = pods()
+    eks.create_fargate_profile(
+        fargateProfileName="late",
+        clusterName=CLUSTER,
+        podExecutionRoleArn=live.role,
+        selectors=[{"namespace": SPACE, "labels": labels}],
+    )
+    tried, dry = pod(SPACE, "tried", labels=labels), f"/api/v1/namespaces/{SPACE}/pods?dryRun=All"
+    assert until(lambda: fargate.LABEL in client.request("POST", dry, tried)["metadata"]["labels"], TIMEOUT)
+    assert [row["metadata"]["uid"] for row in pods()] == [missed["metadata"]["uid"]]
+    metrics, later = RecordedMetrics(), StubClock(lambda: datetime.now(UTC) + timedelta(minutes=6))
+    with closing(Blocking.from_kubeconfig(live.plane.kubeconfig())) as api:
+        context = cluster_context(api.api, later, metrics, SPACE, "r1", fargate=[Selector(SPACE)])
+        assert run(replace_missed_pods, context, lambda: True) == PassResult(1)
+    assert metrics.missed == [SPACE]
+    assert until(lambda: [row["status"]["phase"] for row in pods()] == ["Running"], TIMEOUT)
+    (replaced,) = pods()
+    assert replaced["spec"]["schedulerName"] == fargate.SCHEDULER
+    events = client.get(f"/api/v1/namespaces/{SPACE}/events")["items"]
+    of = [row["involvedObject"]["uid"] for row in events if row["reason"] == "FargateMissed"]
+    assert of == [missed["metadata"]["uid"]]
+    # Pods that nobody would create again stay.
+    assert client.get(f"/api/v1/namespaces/{SPACE}/pods/missed")["status"]["phase"] == "Pending"
+    client.delete(f"/apis/apps/v1/namespaces/{SPACE}/deployments/late")
+    eks.delete_fargate_profile(clusterName=CLUSTER, fargateProfileName="late")

@@ -7,14 +7,19 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from agentenv.local import processes, run_folders
-from agentenv.rehearsal.controlplane.client import ApiError, Credentials, until
+from agentenv.rehearsal.controlplane.client import ApiError, Client, Credentials, until
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT, becomes_ready, condition, create_namespace, pod
+
+if TYPE_CHECKING:
+    import psutil
 
 
 def test_control_plane_has_the_requested_version_and_issuer(live: LiveCluster) -> None:
@@ -108,6 +113,34 @@ def opened(toolbox: Toolbox, tmp_path: Path) -> tuple[subprocess.Popen[str], str
 def test_closed_control_plane_leaves_no_process_and_no_file(opened: tuple[subprocess.Popen[str], str, Path]) -> None:
     process, run, _ = opened
     assert {process_.name() for process_ in processes.marked(run)} >= {"etcd", "kube-apiserver", "kwok"}
+    output, _ = process.communicate("\n", timeout=TIMEOUT)
+    assert output.split() == ["0", "False"]
+
+
+def test_killed_program_is_started_again_and_ends_with_the_plane(
+    opened: tuple[subprocess.Popen[str], str, Path],
+) -> None:
+    process, run, under = opened
+    programs = ("kube-controller-manager", "kube-apiserver")
+
+    def named(name: str) -> list[psutil.Process]:
+        return [each for each in processes.marked(run) if Path(each.cmdline()[0]).name == name]
+
+    killed = {name: named(name) for name in programs}
+    for name in programs:
+        (each,) = killed[name]
+        each.kill()
+    assert until(lambda: all(named(name) and named(name) != killed[name] for name in programs), TIMEOUT)
+    log = (under / run / "plane" / "logs" / "attendant.log").read_text()
+    assert all(f"{name} has ended and is started again (1)" in log for name in programs)
+    # It works: without the controllers no namespace gets its service account.
+    kubeconfig = under / run / "plane" / "kubeconfigs" / "admin.yaml"
+    cluster, user = (yaml.safe_load(kubeconfig.read_text())[key][0] for key in ("clusters", "users"))
+    keys = Credentials(Path(user["user"]["client-certificate"]), Path(user["user"]["client-key"]))
+    client = Client(cluster["cluster"]["server"], Path(cluster["cluster"]["certificate-authority"]), keys)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}}
+    assert until(lambda: client.apply(namespace), TIMEOUT)
+    assert until(lambda: client.find("/api/v1/namespaces/later/serviceaccounts/default"), TIMEOUT)
     output, _ = process.communicate("\n", timeout=TIMEOUT)
     assert output.split() == ["0", "False"]
 

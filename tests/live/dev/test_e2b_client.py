@@ -34,9 +34,17 @@ def sandbox(served: Serving, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbo
 def test_home_is_the_one_that_programs_for_e2b_expect(sandbox: Sandbox) -> None:
     assert sandbox.get_info().template_id == "base"
     assert sandbox.files.write("/home/user/a.txt", "text").path == "/home/user/a.txt"
-    assert sandbox.commands.run("whoami; pwd; cat ~/a.txt", user="user").stdout == "user\n/home/user\ntext"
+    assert sandbox.commands.run("whoami; id -Gn; cat ~/a.txt", user="user").stdout == "user\nuser\ntext"
     [entry] = [entry for entry in sandbox.files.list(".") if entry.name == "a.txt"]
     assert (entry.owner, entry.group, entry.permissions) == ("user", "user", "-rw-r--r--")
+
+
+def test_files_are_moved_between_tmp_and_the_home(sandbox: Sandbox) -> None:
+    folder = sandbox.commands.run("mktemp -d").stdout.strip()
+    sandbox.files.write(f"{folder}/file", "text")
+    assert sandbox.files.rename(folder, "moved").path == "/home/user/moved"
+    assert sandbox.commands.run("python -c 'print(open(\"moved/file\").read())'").stdout == "text\n"
+    assert not sandbox.files.exists(folder)
 
 
 def test_files_of_the_kernel_are_read(sandbox: Sandbox) -> None:
@@ -44,12 +52,22 @@ def test_files_of_the_kernel_are_read(sandbox: Sandbox) -> None:
     assert len(sandbox.files.read("/proc/sys/kernel/random/boot_id").strip()) == 36
 
 
+def test_one_key_serves_suites_of_tests_that_run_at_once(sandbox: Sandbox, served: Serving) -> None:
+    default_of_an_environment = 300  # requests a minute
+    with httpx.Client(base_url=f"{served.facts['service']}/e2b", headers={"X-API-Key": served.key}) as api:
+        codes = [api.get(f"/sandboxes/{sandbox.sandbox_id}").status_code for _ in range(default_of_an_environment + 50)]
+    assert set(codes) == {200}
+
+
 def test_signed_links_work_as_the_client_makes_them(sandbox: Sandbox) -> None:
     sandbox.files.write("shared", "text")
-    assert httpx.get(sandbox.download_url("shared", use_signature_expiration=60)).text == "text"
+    page = {"Origin": "https://app.example.com"}
+    opened = httpx.get(sandbox.download_url("shared", use_signature_expiration=60), headers=page)
+    assert (opened.text, opened.headers["access-control-allow-origin"]) == ("text", "*")
     refused = httpx.get(sandbox.download_url("shared", use_signature_expiration=-120))
     assert (refused.status_code, refused.json()["message"]) == (401, "signature is already expired")
-    assert httpx.post(sandbox.upload_url("sent"), files={"file": b"content"}).is_success
+    sent = httpx.post(sandbox.upload_url("sent"), files={"file": b"content"}, headers=page)
+    assert (sent.status_code, sent.headers["access-control-allow-origin"]) == (200, "*")
     assert sandbox.files.read("sent") == "content"
     link = sandbox.download_url("shared")
     sandbox.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import httpx2
 import pytest
 
 from agentenv.dev import state
-from agentenv.local import run_folders
+from tests.live import npm_packages
 from tests.live.dev.test_command import Serving, serving
 
 ROOT = Path(__file__).parents[3]
@@ -75,22 +74,16 @@ def test_quickstart_in_python(user: User) -> None:
 
 
 def test_quickstart_in_typescript(user: User) -> None:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("Node.js is not installed")
-    modules = run_folders.cache() / "npm" / f"e2b-{E2B}"
-    if not (modules / "node_modules" / "e2b").is_dir():
-        command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(modules), f"e2b@{E2B}"]
-        subprocess.run(command, check=True, timeout=SECONDS)
+    package = npm_packages.installed("e2b", E2B)
     user.run("agentenv", "login", "--dev")
     user.run("agentenv", "connect", "e2b")
     [program] = blocks("typescript")
     assert 4 <= len([line for line in program.splitlines() if line]) <= 8
-    (user.home / "node_modules").symlink_to(modules / "node_modules")
+    (user.home / "node_modules").symlink_to(package.parent)
     (user.home / "quickstart.mjs").write_text(program)
     lines = (user.home / ".config" / "agentenv" / "e2b.env").read_text().splitlines()
     variables = dict(line.split("=", 1) for line in lines)
-    assert user.run(node, "quickstart.mjs", **variables).startswith("hello from w-")
+    assert user.run("node", "quickstart.mjs", **variables).startswith("hello from w-")
 
 
 def test_quickstart_with_mcp(user: User) -> None:

@@ -17,6 +17,7 @@ from agentenv.core.classes.plan import plans
 from agentenv.core.guardrails import anchor_documents, policies
 from agentenv.core.guardrails.pods import priority_class
 from agentenv.core.guardrails.principals import METER
+from agentenv.core.nodes.fargate_profiles import SCHEDULER
 from agentenv.core.nodes.tiers import labels as node_labels
 from agentenv.core.nodes.tiers import runtime_class, wall_of
 from agentenv.core.service import home_metering as storage_metering
@@ -29,7 +30,7 @@ from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.fast.config.stack_samples import fargate, sandbox, settings
 from tests.live.conftest import CLUSTER, LiveCluster
 from tests.live.controlplane.installed import installed
-from tests.live.controlplane.objects import TIMEOUT, becomes_ready, create_namespace
+from tests.live.controlplane.objects import TIMEOUT, becomes_ready, create_namespace, pod
 from tests.live.guardrails.guarded import (
     CLASS,
     EVERYBODY,
@@ -38,6 +39,7 @@ from tests.live.guardrails.guarded import (
     IDLE,
     INSIDER,
     LOOSE,
+    MISSED,
     NETWORK,
     NODE,
     OTHER_REACH,
@@ -82,6 +84,7 @@ def guarded(live: LiveCluster, toolbox: Toolbox) -> Iterator[Guarded]:
         _wait_until_in_force(guarded)
         _declare(admin, guarded.objects)
         _create_metering(guarded)
+        _create_platform_pods(guarded)
         _claim(guarded)
         yield guarded
     finally:
@@ -261,6 +264,26 @@ def _create_metering(guarded: Guarded) -> None:
     endpoint = plain(guarded, f"networking.k8s.aws/{NETWORK}", "PolicyEndpoint", "standing", spec={"anything": ["x"]})
     for document in (endpoint, account, existing, metering_job(guarded, "standing")):
         guarded.admin.apply(document)
+
+
+def _create_platform_pods(guarded: Guarded) -> None:
+    """Create pods outside of classes: one that no scheduler places, and those that the service must not delete."""
+    admin = guarded.admin
+    create_namespace(admin, MISSED)
+    owner: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "namespace": MISSED}}
+    admin.apply(owner)
+    uid = admin.get(f"/api/v1/namespaces/{MISSED}/configmaps/owner")["metadata"]["uid"]
+    owned = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "controller": True}]
+    nowhere: Object = {"nodeSelector": {"example.com/none": "true"}}
+    for name, spec, owners in (
+        ("missed", nowhere, owned),
+        ("placed", {"nodeName": "n1"}, owned),
+        ("marked", {"schedulerName": SCHEDULER}, owned),
+        ("alone", nowhere, []),
+    ):
+        document = pod(MISSED, name, **spec)
+        document["metadata"]["ownerReferences"] = owners
+        admin.create(document)
 
 
 def _is_stored(admin: Client, document: Any) -> bool:

@@ -64,6 +64,8 @@ EVERYBODY = (
 # The deployer may change the guardrails, too.
 DEPLOYER = ""
 NODE = "walled"
+# The namespace of pods that the webhook of their Fargate profile missed, and of others.
+MISSED = "missed-pods"
 IDLE = 2  # unclaimed sandboxes of its pool
 
 POINT = "fsap-0123456789abcdef0"

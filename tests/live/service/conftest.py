@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,17 @@ from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_
 from agentenv.core.classes.plan import ClassPlan, plans
 from agentenv.core.guardrails.pods import priority_class
 from agentenv.core.nodes.tiers import CAPACITY_LABEL, labels, taints, wall_of
-from agentenv.rehearsal.controlplane.client import Client
+from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons
 from tests.fast.components.shapes import planned
+from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import CLUSTER, REGION, LiveCluster
 from tests.live.controlplane.installed import installed
+from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import Blocking
 
 if TYPE_CHECKING:
@@ -90,6 +92,12 @@ class LiveClass:
         for document in objects.documents():
             self.client.apply(document)
         return objects.pools[0]["metadata"]["name"]
+
+    def deploy_until_full(self) -> str:
+        """Deploy the class; return its pool once that is full."""
+        pool = self.deploy(IMAGES[0])
+        assert until(lambda: self.is_full(pool), TIMEOUT), self.pool(pool)
+        return pool
 
     def pool(self, name: str) -> Object | None:
         return self.client.find(f"{EXTENSIONS}/namespaces/{self.namespace}/sandboxwarmpools/{name}")
@@ -160,14 +168,29 @@ def file_system(live: LiveCluster, cluster_client: Client) -> str:
     return created["FileSystemId"]
 
 
-@pytest.fixture
-def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[FakeIssuer]:
+    issuer_ = FakeIssuer()
+    yield issuer_
+    issuer_.close()
+
+
+@contextlib.contextmanager
+def own_class(live: LiveCluster, cluster_client: Client, file_system: str, **settings: Any) -> Generator[LiveClass]:
     """A class of this test's own; the deletion of its namespace is not awaited."""
     cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
-    live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system)
-    yield live_class_
-    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
-    cluster.close()
+    live_class = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, **settings)
+    try:
+        yield live_class
+    finally:
+        cluster_client.delete(f"/api/v1/namespaces/{live_class.namespace}")
+        cluster.close()
+
+
+@pytest.fixture
+def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
+    with own_class(live, cluster_client, file_system) as live_class:
+        yield live_class
 
 
 @pytest.fixture

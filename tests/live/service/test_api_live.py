@@ -12,24 +12,16 @@ from agentenv.rehearsal.controlplane.client import until
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
-from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.conftest import LiveClass
 from tests.live.service.serving import Served, configuration, serving
 
 VETTED = {"claimableBy": {"roles": ["operator"], "tokens": [{"name": "team", "value": "vetted"}]}}
 
 
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[FakeIssuer]:
-    issuer_ = FakeIssuer()
-    yield issuer_
-    issuer_.close()
-
-
 @pytest.fixture
 def served(live: LiveCluster, live_class: LiveClass, issuer: FakeIssuer) -> Iterator[Served]:
     live_class.extra_settings = VETTED
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    live_class.deploy_until_full()
     configuration_ = configuration(live.plane.kubeconfig(), issuer, [live_class.class_settings()])
     with serving(configuration_, issuer, replicas=2) as replicas:
         yield replicas
@@ -107,8 +99,7 @@ def test_swarm_is_created_whole_and_belongs_to_its_owner(
     live: LiveCluster, live_class: LiveClass, issuer: FakeIssuer
 ) -> None:
     live_class.storage, live_class.extra_settings = "shared", VETTED
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    live_class.deploy_until_full()
     configuration_ = configuration(live.plane.kubeconfig(), issuer, [live_class.class_settings()])
     with serving(configuration_, issuer) as served, served.client("ann") as ann, served.client("bob") as bob:
         body = {"class": live_class.name, "task": "build", "count": 2}

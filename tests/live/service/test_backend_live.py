@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.catalog import Catalog
 from agentenv.service.kube.client import KubeClient
 from agentenv.service.telemetry.metrics import Metrics
@@ -15,7 +14,6 @@ from agentenv.service.workspaces.backend import KubernetesBackend, running_backe
 from tests.fast.config.stack_samples import settings
 from tests.fast.service.workspaces.backend_contract import CONTRACT, Subject
 from tests.live.conftest import LiveCluster
-from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.conftest import IMAGES, LiveClass
 
 SECONDS = 60.0
@@ -25,8 +23,7 @@ SECONDS = 60.0
 def test_backend_fulfills_the_contract(
     holds: Callable[[Subject], Awaitable[None]], live_class: LiveClass, live: LiveCluster
 ) -> None:
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    live_class.deploy_until_full()
     catalog = Catalog(settings({"sandboxClasses": [live_class.class_settings(IMAGES[0])]}))
 
     async def run() -> None:

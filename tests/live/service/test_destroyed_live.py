@@ -20,7 +20,7 @@ from tests.fast.service.loops.cluster import always
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import run
-from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.conftest import LiveClass
 from tests.live.service.lifecycle import Lifecycle
 from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.test_api_live import VETTED
@@ -32,8 +32,7 @@ HOLD = "tests.example.com/hold"
 def replica_group(live: LiveCluster, live_class: LiveClass, tmp_path: Path) -> Iterator[Replicas]:
     """Replicas of the API, and one replica of the loops."""
     live_class.extra_settings = VETTED
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    live_class.deploy_until_full()
     issuer = FakeIssuer()
     config = ReplicaConfig(live.plane.kubeconfig(), issuer.url, [live_class.class_settings()])
     replicas = Replicas(config, live.environment, issuer, tmp_path)
@@ -86,8 +85,7 @@ def test_create_waits_for_the_destruction_and_gets_an_empty_home(
 
 
 def test_concurrent_restore_is_refused(live: LiveCluster, live_class: LiveClass) -> None:
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    pool = live_class.deploy_until_full()
     lifecycle = Lifecycle(live_class, live)
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.delete(name, timedelta(0))

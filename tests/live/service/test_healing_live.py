@@ -9,13 +9,12 @@ from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.loops.healing import replace_failed_pods
 from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import run
-from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.conftest import LiveClass
 from tests.live.service.lifecycle import Lifecycle
 
 
 def test_evicted_pod_is_replaced_with_its_home(live_class: LiveClass, lifecycle: Lifecycle) -> None:
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    pool = live_class.deploy_until_full()
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.volume(name)
     sandbox = (lifecycle.claim(name) or {})["status"]["sandbox"]["name"]

@@ -21,7 +21,7 @@ from agentenv.service.credentials.vault import Vault
 from tests.live.conftest import REGION, LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import run
-from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
+from tests.live.service.conftest import EXTENSIONS, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle
 
 PLACE = SecretsPlace(f"arn:aws:secretsmanager:{REGION}:123456789012:secret:", "sandbox-secrets/dev")
@@ -67,8 +67,7 @@ class ExchangeCase:
 @pytest.fixture
 def case(live: LiveCluster, live_class: LiveClass) -> Iterator[ExchangeCase]:
     live_class.extra_settings = {"identity": {"kind": "exchange"}, "capabilities": ["dns", "identity"]}
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    pool = live_class.deploy_until_full()
     lifecycle = Lifecycle(live_class, live)
     name = lifecycle.create_workspace(pool, retain=False)
     pod = f"/api/v1/namespaces/{live_class.namespace}/pods/{lifecycle.sandbox(name)}"

@@ -32,7 +32,7 @@ from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT, becomes_ready
 from tests.live.service.blocking import Blocking, run, start
 from tests.live.service.closable_proxy import closable_proxy
-from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
+from tests.live.service.conftest import EXTENSIONS, LiveClass, own_class
 from tests.live.service.lifecycle import OWNER, Lifecycle, OwnNamespaces
 from tests.live.service.test_releases_live import point, points
 
@@ -46,11 +46,8 @@ def always() -> bool:
 @pytest.fixture(scope="module")
 def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
     """One class for all tests, each with workspaces of its own."""
-    cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
-    live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=30)
-    yield live_class_
-    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
-    cluster.close()
+    with own_class(live, cluster_client, file_system, max_sandboxes=30) as live_class:
+        yield live_class
 
 
 @pytest.fixture
@@ -65,9 +62,7 @@ def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
 
 @pytest.fixture
 def pool(live_class: LiveClass) -> str:
-    pool_ = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool_), TIMEOUT)
-    return pool_
+    return live_class.deploy_until_full()
 
 
 def ready(lifecycle: Lifecycle, name: str) -> bool:

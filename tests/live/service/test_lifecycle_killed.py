@@ -21,8 +21,8 @@ from agentenv.service.loops.retention import destroy_on_request
 from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT, becomes_ready
-from tests.live.service.blocking import Blocking, run
-from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
+from tests.live.service.blocking import run
+from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass, own_class
 from tests.live.service.lifecycle import OWNER, Lifecycle
 
 SOON = timedelta(seconds=45)
@@ -32,11 +32,8 @@ LATER = retention.UNFINISHED + timedelta(minutes=1)
 @pytest.fixture(scope="module")
 def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[LiveClass]:
     """One class for all tests, each with workspaces of its own."""
-    cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
-    live_class_ = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, max_sandboxes=30)
-    yield live_class_
-    cluster_client.delete(f"/api/v1/namespaces/{live_class_.namespace}")
-    cluster.close()
+    with own_class(live, cluster_client, file_system, max_sandboxes=30) as live_class:
+        yield live_class
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +55,7 @@ def lifecycle(live_class: LiveClass, other: LiveClass, live: LiveCluster) -> Ite
 
 @pytest.fixture
 def pool(live_class: LiveClass) -> str:
-    pool_ = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool_), TIMEOUT)
-    return pool_
+    return live_class.deploy_until_full()
 
 
 def test_retaining_survives_a_kill_after_each_write(lifecycle: Lifecycle, pool: str) -> None:

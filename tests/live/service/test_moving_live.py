@@ -19,7 +19,7 @@ from agentenv.service.loops.moving import move_workspaces
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT, is_ready
 from tests.live.service.blocking import run
-from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.conftest import LiveClass
 from tests.live.service.lifecycle import Lifecycle
 
 
@@ -38,8 +38,7 @@ def second_node(live: LiveCluster, cluster_client: Client) -> Iterator[str]:
 def test_workspace_moves_with_its_home(
     live_class: LiveClass, second_node: str, lifecycle: Lifecycle, cluster_client: Client, *, gone: bool
 ) -> None:
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    pool = live_class.deploy_until_full()
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.volume(name)
     path = f"/api/v1/namespaces/{live_class.namespace}/pods/{lifecycle.sandbox(name)}"

@@ -5,7 +5,6 @@ A replica whose watches end sees no changes any more, so its process ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +20,7 @@ from agentenv.service.kube.client import CLAIMS
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
-from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.conftest import LiveClass
 from tests.live.service.lifecycle import Lifecycle
 from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.serving import Served, configuration, serving
@@ -30,19 +29,11 @@ from tests.live.service.test_api_live import VETTED
 LEASES, BUDGET = "sandbox.users.io/leases", "sandbox.users.io/budget"
 
 
-@pytest.fixture(scope="module")
-def issuer() -> Iterator[FakeIssuer]:
-    issuer_ = FakeIssuer()
-    yield issuer_
-    issuer_.close()
-
-
 @pytest.fixture
 def lifecycle(live: LiveCluster, live_class: LiveClass) -> Lifecycle:
     """Deploy a class, and wait until its pool is full."""
     live_class.extra_settings = VETTED
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    live_class.deploy_until_full()
     return Lifecycle(live_class, live)
 
 

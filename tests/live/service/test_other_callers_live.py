@@ -25,7 +25,7 @@ from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer, SigningKey
 from tests.live.conftest import REGION, LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import Blocking
-from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.conftest import LiveClass
 from tests.live.service.serving import Served, configuration, serving
 
 VETTED = {"claimableBy": {"roles": ["operator"], "tokens": [{"name": "team", "value": "vetted"}]}}
@@ -59,8 +59,7 @@ class ServedWorkspaces:
 def workspaces(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[ServedWorkspaces]:
     cluster = Blocking.from_kubeconfig(live.plane.kubeconfig())
     live_class = LiveClass(f"box{uuid.uuid4().hex[:6]}", cluster_client, cluster, file_system, extra_settings=VETTED)
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    live_class.deploy_until_full()
     issuer = FakeIssuer()
     table = f"ledger-{live_class.name}"
     live.aws("dynamodb").create_table(**create_table(table))

@@ -20,7 +20,7 @@ from agentenv.service.ledger.home_records import HomeRecordTable
 from tests.live.cli.test_rehearse import AGENTENV
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
-from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
+from tests.live.service.conftest import EXTENSIONS, LiveClass
 from tests.live.service.test_restore_live import OWNER, create_workspace, delete_claim, restore, volume_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,8 +44,7 @@ def recover(world: LiveCluster, folder: Path, file_system: str, table: str) -> d
 def test_a_lost_workspace_is_recovered_and_restored_on_its_own_access_point(
     live_class: LiveClass, live: LiveCluster, tmp_path: Path
 ) -> None:
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    pool = live_class.deploy_until_full()
     name = create_workspace(live_class, pool, "w-lost")
     volume, claim = (
         live_class.cluster.find(VOLUMES, name),

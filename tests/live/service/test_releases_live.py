@@ -80,8 +80,7 @@ def slots(live_class: LiveClass) -> dict[str, str]:
 
 
 def test_new_release_replaces_unclaimed_sandboxes_only(live_class: LiveClass, live: LiveCluster) -> None:
-    old = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(old), TIMEOUT), live_class.pool(old)
+    old = live_class.deploy_until_full()
     assert done(run(retire_releases, live_class.cluster, act=True, clock=later), live_class) == []
     mine = take(live_class, old, "mine")
     pod, home = live_class.get("pods", mine, "/api/v1"), retained_home(live_class, mine)
@@ -182,8 +181,7 @@ def check_volume_outlives_claim(live_class: LiveClass, mine: str, home: Object, 
 
 
 def test_redeployed_release_is_no_longer_retired(live_class: LiveClass) -> None:
-    old = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(old), TIMEOUT)
+    old = live_class.deploy_until_full()
     mine = take(live_class, old, "mine")
     uid = live_class.get("pods", mine, "/api/v1")["metadata"]["uid"]
     new = live_class.deploy(IMAGES[1])

@@ -92,8 +92,7 @@ def ready(live_class: LiveClass, name: str) -> Object:
 
 
 def test_deleted_workspace_is_restored_on_its_own_volume(live_class: LiveClass, live: LiveCluster) -> None:
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    pool = live_class.deploy_until_full()
     name = f"w-{uuid.uuid4().hex[:8]}"
     volume = create_workspace(live_class, pool, name)
     home = live_class.client.get(f"/api/v1/persistentvolumes/{volume}")
@@ -213,8 +212,7 @@ def test_api_waits_until_a_workspace_is_moved_and_restored(live_class: LiveClass
 
 
 def test_volume_is_not_restored_for_another_owner(live_class: LiveClass) -> None:
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    pool = live_class.deploy_until_full()
     name = f"w-{uuid.uuid4().hex[:8]}"
     volume = create_workspace(live_class, pool, name)
     assert run(retained_volume, live_class.cluster, "u-9", name) is None

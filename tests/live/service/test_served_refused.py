@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -28,9 +27,9 @@ from agentenv.service.ledger.usage import Meter
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import REGION, LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
-from tests.live.service.blocking import Blocking, run
+from tests.live.service.blocking import run
 from tests.live.service.closable_proxy import closable_proxy
-from tests.live.service.conftest import IMAGES, LiveClass
+from tests.live.service.conftest import own_class
 from tests.live.service.fault_proxy import CONFLICT, THROTTLED, TOO_MANY, Answer, FaultProxy
 from tests.live.service.lifecycle import Lifecycle
 from tests.live.service.replicas import ReplicaConfig, Replicas
@@ -47,15 +46,9 @@ GONE_SECONDS = 30.0
 @pytest.fixture(scope="module")
 def lifecycle(live: LiveCluster, cluster_client: Client, file_system: str) -> Iterator[Lifecycle]:
     """One class for all tests, each with owners of its own."""
-    api = Blocking.from_kubeconfig(live.plane.kubeconfig())
-    live_class = LiveClass(
-        f"box{uuid.uuid4().hex[:6]}", cluster_client, api, file_system, max_sandboxes=30, extra_settings=VETTED
-    )
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
-    yield Lifecycle(live_class, live)
-    cluster_client.delete(f"/api/v1/namespaces/{live_class.namespace}")
-    api.close()
+    with own_class(live, cluster_client, file_system, max_sandboxes=30, extra_settings=VETTED) as live_class:
+        live_class.deploy_until_full()
+        yield Lifecycle(live_class, live)
 
 
 @pytest.fixture(scope="module")

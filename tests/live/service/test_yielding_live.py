@@ -16,7 +16,7 @@ from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces.make_room import give_back_slots, yield_slots
 from tests.live.controlplane.objects import TIMEOUT, is_ready
 from tests.live.service.blocking import run
-from tests.live.service.conftest import EXTENSIONS, IMAGES, LiveClass
+from tests.live.service.conftest import EXTENSIONS, LiveClass
 from tests.live.service.lifecycle import OWNER, Lifecycle
 
 # Four of them fill the node.
@@ -39,8 +39,7 @@ def reports(box: LiveClass) -> list[tuple[Workspace, PodReport]]:
 
 
 def test_a_cold_start_gets_the_room_of_a_slot_on_a_full_node(live_class: LiveClass, lifecycle: Lifecycle) -> None:
-    pool = live_class.deploy(IMAGES[0])
-    assert until(lambda: live_class.is_full(pool), TIMEOUT)
+    pool = live_class.deploy_until_full()
     name = f"w-{uuid.uuid4().hex[:8]}"
     template = (live_class.pool(pool) or {})["spec"]["sandboxTemplateRef"]["name"]
     live_class.client.create(claims.claim(live_class.name, cold_pool(template), name, owner=OWNER, workspace=name))

@@ -14,7 +14,8 @@ from decimal import Decimal
 from agentenv.cli.review.changes import SURENESS
 from agentenv.cli.review.findings import ReviewFinding, severity_counts
 from agentenv.cli.review.formats import sentences
-from agentenv.cli.review.formats.report import Report, plural
+from agentenv.cli.review.formats.report import Report
+from agentenv.cli.terminal_text import plural
 
 MAX_BYTES = 65_536  # GitHub's limit for the characters of a comment; there are never fewer bytes than characters
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~@!])")

@@ -12,6 +12,7 @@ from agentenv.cli.review.findings import STATES, ReviewFinding, severity_counts
 from agentenv.cli.review.losses import Loss
 from agentenv.cli.review.quotas import QuotaNeed
 from agentenv.cli.review.reach_changes import ClassChange
+from agentenv.cli.terminal_text import plural
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,3 @@ class Report:
             "error": self.failure or None,
             "refused": self.refused,
         }
-
-
-def plural(number: int, noun: str) -> str:
-    """Return `1 resource` or `2 resources`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -13,6 +13,7 @@ from agentenv.cli.review.changes import SURENESS
 from agentenv.cli.review.findings import ReviewFinding, severity_counts
 from agentenv.cli.review.formats import sentences
 from agentenv.cli.review.formats.report import Report
+from agentenv.cli.terminal_text import escape
 
 _MAX_CHANGES = 40  # on a terminal
 _COLOURS = {"create": "green", "update": "yellow", "replace": "magenta", "delete": "red"}
@@ -74,7 +75,7 @@ class _Terminal:
             finding = first.finding
             text = Text(f"  {finding.rule} ", style="bold")
             text.append(sentences.labels(first), style=_SEVERITY[finding.severity])
-            text.append(_escape(f": {first.title or finding.message}"))
+            text.append(escape(f": {first.title or finding.message}"))
             self._print(text, 4)
             for row in group:
                 unknown = " (not known yet)" if row.finding.verdict.value == "indeterminate" else ""
@@ -133,7 +134,7 @@ class _Terminal:
             for change, names in rows[: max(left, 0)]:
                 sureness = f"  ({SURENESS[change.sureness]})" if SURENESS[change.sureness] else ""
                 text = Text(f"    {sentences.MARKS[change.operation]} ", style=_COLOURS[change.operation])
-                text.append(_escape(f"{sentences.short_type(change.type)} {', '.join(names)}{sureness}"))
+                text.append(escape(f"{sentences.short_type(change.type)} {', '.join(names)}{sureness}"))
                 self._print(text, 6)
                 for path, before, after in report.values.get(change.urn, ()):
                     self._line(f"        {path}: {before} -> {after}" if before or after else f"        {path}", "dim")
@@ -149,7 +150,7 @@ class _Terminal:
         self._line(f"{' ' * indent}- {text}", style)
 
     def _line(self, text: str, style: str = "") -> None:
-        self._print(Text(_escape(text), style=style), len(text) - len(text.lstrip(" -")))
+        self._print(Text(escape(text), style=style), len(text) - len(text.lstrip(" -")))
 
     def _print(self, text: Text, indent: int) -> None:
         """Print a line, with wrapped parts indented. A word is never broken, so that it can be copied."""
@@ -170,8 +171,3 @@ def _breaks(text: str, width: int, indent: int) -> list[int]:
         if character == " " and place >= indent:
             space = place + 1
     return found
-
-
-def _escape(text: str) -> str:
-    """Escape the characters that would control a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

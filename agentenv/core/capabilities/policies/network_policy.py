@@ -71,13 +71,15 @@ def through_proxy(reach: Reach, cluster: ClusterFacts) -> Reach:
 def dns_settings(*, granted: bool, cluster: ClusterFacts) -> Plain:
     """Return the pod's DNS settings, always explicit: the default depends on what created the pod."""
     if granted and not cluster.resolver_addresses:
-        return {"dnsPolicy": "ClusterFirst"}
+        return {"dnsPolicy": "ClusterFirst", "dnsConfig": {"options": [_FEW_DOTS]}}
     # A pod must name a resolver. Without a DNS grant it names itself, so that a lookup fails at once instead of waiting
     # for an answer that the policy denies.
     servers = list(cluster.resolver_addresses) if granted else ["127.0.0.1"]
     return {"dnsPolicy": "None", "dnsConfig": {"nameservers": servers, "searches": [], "options": [_FEW_DOTS]}}
 
 
+# A name with a dot is asked for as it is, and only then within the search domains. By Kubernetes' default a name with
+# fewer than five dots, such as that of a registry, is first asked for in each of them, for both address families.
 _FEW_DOTS = {"name": "ndots", "value": "1"}
 
 

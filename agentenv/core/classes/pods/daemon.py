@@ -4,8 +4,9 @@ It gets the pod's uid from the downward API and the service's public keys from a
 capabilities may not reach the network. It reads the keys again when they change, and admits nobody until the service
 has published them. It also starts the class's command.
 
-The class's uid has no entry in the image's `/etc/passwd`, and `ssh`, `git` and `whoami` need one. A second init
-container, of the class's own image, writes the image's file with that entry, which is mounted in its place.
+The class's uid has no entry in the image's `/etc/passwd`, and its gid none in `/etc/group`; `ssh`, `git`, `whoami` and
+`groups` need them. A second init container, of the class's own image, writes the image's files with these entries, and
+they are mounted in their place.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ FLAG_PREFIX = "WORKSPACED_"
 POD_INFO, POD_INFO_FOLDER, UID_FILE = "podinfo", "/etc/podinfo", "uid"
 KEYS, KEYS_FOLDER, KEYS_FILE = "workspaced-keys", "/etc/workspaced", "keys.json"
 PASSWD, PASSWD_PATH = "passwd", "/etc/passwd"
-DAEMON_PATHS = (PROGRAM_FOLDER, POD_INFO_FOLDER, KEYS_FOLDER, PASSWD_PATH)
+GROUP, GROUP_PATH = "group", "/etc/group"
+DAEMON_PATHS = (PROGRAM_FOLDER, POD_INFO_FOLDER, KEYS_FOLDER, PASSWD_PATH, GROUP_PATH)
 # Starting takes some milliseconds; a class with a command is ready when its own probe says so.
 START_SECONDS = 60
 
@@ -42,10 +44,11 @@ def runs_workspaced(plan: ClassPlan) -> bool:
 
 
 def init_containers(plan: ClassPlan, image: str, home: str) -> list[Plain]:
-    """Return the init containers that install workspaced and write the passwd file, in this order."""
+    """Return the init containers that install workspaced and write the passwd and group files, in this order."""
     if plan.workspaced_image is None or not runs_workspaced(plan):
         return []
     mounts = [{"name": WORKSPACED, "mountPath": PROGRAM_FOLDER}]
+    files = ["--to", f"{PROGRAM_FOLDER}/{PASSWD}", "--group", f"{PROGRAM_FOLDER}/{GROUP}"]
     return [
         init_container(
             WORKSPACED,
@@ -57,7 +60,7 @@ def init_containers(plan: ClassPlan, image: str, home: str) -> list[Plain]:
         init_container(
             PASSWD,
             image,
-            [PROGRAM, "passwd", "--to", f"{PROGRAM_FOLDER}/{PASSWD}", "--home", home],
+            [PROGRAM, "passwd", *files, "--home", home],
             plan.settings,
             mounts=mounts,
         ),
@@ -83,6 +86,7 @@ def mounts(plan: ClassPlan) -> list[Plain]:
     return [
         {"name": WORKSPACED, "mountPath": PROGRAM_FOLDER, "readOnly": True},
         {"name": WORKSPACED, "mountPath": PASSWD_PATH, "subPath": PASSWD, "readOnly": True},
+        {"name": WORKSPACED, "mountPath": GROUP_PATH, "subPath": GROUP, "readOnly": True},
         {"name": POD_INFO, "mountPath": POD_INFO_FOLDER, "readOnly": True},
         {"name": KEYS, "mountPath": KEYS_FOLDER, "readOnly": True},
     ]

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from agentenv.core.nodes.fargate_profiles import SCHEDULER
 from agentenv.core.nodes.fargate_sizes import Size, size_up
 from agentenv.core.values.quantities import Quantity
 
 Object = dict[str, Any]
 
-SCHEDULER = "fargate-scheduler"
 LABEL = "eks.amazonaws.com/fargate-profile"
 COMPUTE = "eks.amazonaws.com/compute-type"
 WEBHOOK_SECONDS = 3.0  # from the creation of a profile until the webhook marks its pods

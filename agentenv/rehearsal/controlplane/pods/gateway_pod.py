@@ -20,7 +20,7 @@ from agentenv.local import processes
 from agentenv.local.sandboxes import addresses
 from agentenv.local.sandboxes.bundle import CannotStart
 from agentenv.rehearsal.cloud.network_load_balancers import envoy
-from agentenv.rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.rehearsal.controlplane.client import ApiError, Client
 from agentenv.rehearsal.controlplane.pods import status, volumes
 from agentenv.rehearsal.controlplane.pods.pod_process import is_ready, process_environment
 from agentenv.rehearsal.controlplane.pods.service_endpoints import endpoints
@@ -32,7 +32,6 @@ _LOG = logging.getLogger(__name__)
 _SUFFIX = ".svc.cluster.local"
 _POLL_SECONDS = 0.25
 _RESTART_SECONDS = 1.0
-_DELETE_SECONDS = 30.0
 _SHORT_GRACE_SECONDS = 2.0
 
 
@@ -85,8 +84,8 @@ class GatewayPod:
                     self._report(ready=False, waiting=("CreateContainerError", str(error)))
                 self._stopping.wait(_RESTART_SECONDS)
                 self._restarts += 1
-        if not self._silent and not until(self._delete_pod, _DELETE_SECONDS):
-            _LOG.error("%s could not be deleted", self._path)
+        if not self._silent:
+            status.delete(self._client, self._path, self._pod)
 
     def _run(self, folder: Path) -> None:
         mounted = volumes.write_files(self._client, self._pod, folder / "volumes")
@@ -165,13 +164,6 @@ class GatewayPod:
         except ApiError as error:
             _LOG.warning("%s: its status could not be reported: %s", self._path, error)
             return False
-
-    def _delete_pod(self) -> bool:
-        try:
-            self._client.delete(self._path, gracePeriodSeconds=0, preconditions={"uid": self._pod["metadata"]["uid"]})
-        except ApiError as error:
-            return error.status == 409  # another pod has that name now
-        return True
 
 
 def _adapt(document: Object, ip: str, folder: Path) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from agentenv.local.sandboxes.bundle import CannotStart, replace_paths
 from agentenv.rehearsal.controlplane import kubeconfig
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.auth.pod_credentials import ROLE, STS
-from agentenv.rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.rehearsal.controlplane.client import ApiError, Client
 from agentenv.rehearsal.controlplane.pods import container, listen_addresses, status, volumes
 from agentenv.rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
 
@@ -29,7 +29,6 @@ _PROBE_SECONDS = 0.1
 _FAILURE_THRESHOLD = 3  # consecutive failed probes until a pod is not ready
 _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _GRACE_SECONDS = 10.0
-_DELETE_SECONDS = 30.0
 _SHORT_GRACE_SECONDS = 2.0  # a short grace period while the whole plane stops
 
 
@@ -92,16 +91,8 @@ class PodProcess:
                 self._report_status(ready=False, waiting=("CreateContainerError", str(error)))
             self._stopping.wait(_BACKOFF_SECONDS[min(self._restarts, len(_BACKOFF_SECONDS) - 1)])
             self._restarts += 1
-        if not self._silent and not until(self._delete_pod, _DELETE_SECONDS):
-            _LOG.error("%s could not be deleted", self._path)
-
-    def _delete_pod(self) -> bool:
-        """Delete the pod, as its kubelet would: a remaining pod would block the deletion of its owner."""
-        try:
-            self._client.delete(self._path, gracePeriodSeconds=0, preconditions={"uid": self._pod["metadata"]["uid"]})
-        except ApiError as error:
-            return error.status == 409  # another pod has that name now
-        return True
+        if not self._silent:
+            status.delete(self._client, self._path, self._pod)
 
     def _run(self) -> None:
         """Run one process from start to end."""

@@ -1,15 +1,19 @@
-"""The status of a pod as its kubelet reports it: phase, conditions, and the state of each container."""
+"""What a kubelet reports of a pod, its phase, conditions and containers, and how it deletes the pod."""
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agentenv.rehearsal.controlplane.client import ApiError, PodApi
+from agentenv.rehearsal.controlplane.client import ApiError, PodApi, until
 
 Object = dict[str, Any]
+
+_LOG = logging.getLogger(__name__)
+_DELETE_SECONDS = 30.0
 
 
 def now() -> str:
@@ -103,3 +107,17 @@ def report(client: PodApi, path: str, document: Object) -> bool:
         if error.status != 404:
             raise
     return True
+
+
+def delete(client: PodApi, path: str, pod: Object) -> None:
+    """Delete a pod that has ended, as its kubelet would: a remaining pod would block the deletion of its owner."""
+
+    def deleted() -> bool:
+        try:
+            client.delete(path, gracePeriodSeconds=0, preconditions={"uid": pod["metadata"]["uid"]})
+        except ApiError as error:
+            return error.status == 409  # another pod has that name now
+        return True
+
+    if not until(deleted, _DELETE_SECONDS):
+        _LOG.error("%s could not be deleted", path)

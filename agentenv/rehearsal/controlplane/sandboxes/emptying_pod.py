@@ -14,13 +14,13 @@ from typing import Any
 
 from agentenv.core.service.home_emptying import COMMAND
 from agentenv.local.sandboxes.bundle import CannotStart
-from agentenv.rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.rehearsal.controlplane.client import ApiError, Client
 from agentenv.rehearsal.controlplane.pods import status
 from agentenv.rehearsal.controlplane.sandboxes.homes import Homes
 
 Object = dict[str, Any]
 
-_RETRY_SECONDS, _DELETE_SECONDS = 2.0, 20.0
+_RETRY_SECONDS = 2.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -67,8 +67,8 @@ class EmptyingPod:
                 self._report("Pending", status.waiting("ContainerCreating", str(error)))
             self._stopping.wait(_RETRY_SECONDS)
         self._stopping.wait()
-        if not self._silent and not until(self._delete_pod, _DELETE_SECONDS):
-            _LOG.error("%s could not be deleted", self._path)
+        if not self._silent:
+            status.delete(self._client, self._path, self._pod)
 
     def _run(self) -> None:
         claim = self._pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
@@ -85,10 +85,3 @@ class EmptyingPod:
         # It has no network, and no address is reported.
         without_address = {key: value for key, value in document.items() if key not in {"podIP", "podIPs"}}
         status.report(self._client, self._path, without_address)
-
-    def _delete_pod(self) -> bool:
-        try:
-            self._client.delete(self._path, gracePeriodSeconds=0, preconditions={"uid": self._pod["metadata"]["uid"]})
-        except ApiError as error:
-            return error.status == 409  # another pod has that name now
-        return True

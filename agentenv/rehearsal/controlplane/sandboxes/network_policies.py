@@ -175,16 +175,18 @@ def resolv_conf(pod: Object) -> str:
     """Return what a kubelet writes into `/etc/resolv.conf`, by the pod's DNS settings."""
     spec = pod["spec"]
     config = spec.get("dnsConfig") or {}
-    servers, searches, options = [RESOLVER], [_DOMAIN, "cluster.local"], ["ndots:5"]
+    servers, searches, options = [RESOLVER], [_DOMAIN, "cluster.local"], {"ndots": "5"}
     if spec.get("dnsPolicy") == "None":
-        servers, searches, options = [], [], []
+        servers, searches, options = [], [], {}
     else:
         searches.insert(0, f"{pod['metadata']['namespace']}.{_DOMAIN}")
     servers += config.get("nameservers") or ()
     searches += config.get("searches") or ()
-    options += [":".join(filter(None, (row["name"], row.get("value")))) for row in config.get("options") or ()]
+    # An option of the pod replaces the kubelet's own of this name.
+    options |= {row["name"]: row.get("value") or "" for row in config.get("options") or ()}
+    words = [":".join(filter(None, option)) for option in options.items()]
     lines = [f"nameserver {server}" for server in servers]
-    lines += [f"{word} {' '.join(values)}" for word, values in (("search", searches), ("options", options)) if values]
+    lines += [f"{word} {' '.join(values)}" for word, values in (("search", searches), ("options", words)) if values]
     return "".join(f"{line}\n" for line in lines)
 
 

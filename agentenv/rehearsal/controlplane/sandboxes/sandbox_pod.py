@@ -40,7 +40,7 @@ from agentenv.local.sandboxes.limits import (
 )
 from agentenv.local.sandboxes.relay import Entrance, Relay
 from agentenv.local.sandboxes.way_out import Protocol, Way
-from agentenv.rehearsal.controlplane.client import ApiError, PodApi, until
+from agentenv.rehearsal.controlplane.client import ApiError, PodApi
 from agentenv.rehearsal.controlplane.pods import container, status
 from agentenv.rehearsal.controlplane.sandboxes import init_containers, resizes
 from agentenv.rehearsal.controlplane.sandboxes.homes import Homes, Owner
@@ -62,7 +62,6 @@ _PROBE_SECONDS = 0.02
 _PROBE_TIMEOUT_SECONDS = 5.0
 _READY_PROBE_SECONDS = 2.0
 _SHORT_GRACE_SECONDS = 2.0  # while the whole plane stops
-_DELETE_SECONDS = 30.0
 _DEFAULT_GRACE_SECONDS = 30.0
 
 
@@ -156,8 +155,8 @@ class SandboxPod:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._wake.close()
             self._waker.close()
-            if not self._silent and self._stopping.is_set() and not until(self._delete_pod, _DELETE_SECONDS):
-                _LOG.error("%s could not be deleted", self._path)
+            if not self._silent and self._stopping.is_set():
+                status.delete(self._host.client, self._path, self._pod)
 
     def _hold_and_run(self) -> None:
         with contextlib.ExitStack() as resources:
@@ -471,15 +470,6 @@ class SandboxPod:
         _LOG.warning("%s: %s", self._path, error)
         self._report("Running" if self._restarts else "Pending", status.waiting(reason, str(error)))
         self._stopping.wait(_RETRY_SECONDS)
-
-    def _delete_pod(self) -> bool:
-        """Delete the pod, as its kubelet would: a remaining pod would block the deletion of its owner."""
-        try:
-            uid = self._pod["metadata"]["uid"]
-            self._host.client.delete(self._path, gracePeriodSeconds=0, preconditions={"uid": uid})
-        except ApiError as error:
-            return error.status == 409  # another pod has that name now
-        return True
 
 
 def _environment() -> dict[str, str]:

@@ -12,24 +12,14 @@ from typing import Any, Final
 
 from google.protobuf import struct_pb2
 
+from agentenv.core.capabilities.unknown_values import PLACEHOLDERS, UNKNOWN_STRING
+
 Path = tuple[str | int, ...]
 
 SIGNATURE_KEY: Final = "4dabf18193072939515e22adb298388d"
 SECRET_SIGNATURE: Final = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - a marker of the protocol, not a password
 OUTPUT_SIGNATURE: Final = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 RESOURCE_SIGNATURE: Final = "5cf8f73096256a8f31e491e813e4eb8e"
-UNKNOWN_TEXT: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-UNKNOWN_MARKS: Final = frozenset(
-    {
-        UNKNOWN_TEXT,
-        "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
-        "3eeb2bf0-c639-47a8-9e75-3b44932eb421",
-        "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
-        "030794c1-ac77-496b-92df-f27374a8bd58",
-        "e48ece36-62e2-4504-bad9-02848725956a",
-        "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
-    }
-)
 
 
 class Unknown:
@@ -63,7 +53,7 @@ def decode(struct: struct_pb2.Struct) -> tuple[dict[str, Any], frozenset[Path]]:
 def _decode(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:  # noqa: PLR0911 - a case a kind of value
     kind = value.WhichOneof("kind")
     if kind == "string_value":
-        return UNKNOWN if value.string_value in UNKNOWN_MARKS else value.string_value
+        return UNKNOWN if value.string_value in PLACEHOLDERS else value.string_value
     if kind == "number_value":
         return int(value.number_value) if value.number_value.is_integer() else value.number_value
     if kind == "bool_value":
@@ -106,7 +96,7 @@ def _encode(value: Any, path: Path, secrets: frozenset[Path]) -> struct_pb2.Valu
     if value is None:
         out.null_value = struct_pb2.NULL_VALUE
     elif value is UNKNOWN:
-        out.string_value = UNKNOWN_TEXT
+        out.string_value = UNKNOWN_STRING
     elif isinstance(value, bool):
         out.bool_value = value
     elif isinstance(value, int | float):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pulumi
 
+from agentenv.core.iam.documents import policy_document
 from agentenv.rehearsal.providers.eks.children import Child, ChildFactory
 from agentenv.rehearsal.providers.eks.kubeconfig import to_json
 
@@ -38,7 +39,7 @@ class ServiceRole(pulumi.ComponentResource):
             f"{name}-role",
             {
                 "description": description,
-                "assumeRolePolicy": to_json({"Version": "2012-10-17", "Statement": [trust]}),
+                "assumeRolePolicy": to_json(policy_document(trust)),
                 "tags": tags,
             },
             ("arn",),

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import ssl
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+import httpx2
 import jwt
 
 from agentenv.core.values.object_fields import Document
 from agentenv.service.http.auth.keys import ALGORITHMS, KeySet
 from agentenv.service.http.problems import Problem, UnauthenticatedError
-
-if TYPE_CHECKING:
-    import httpx2
 
 TYPES: Final = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
 MAX_TOKEN_LENGTH = 16_384
@@ -83,6 +82,11 @@ class TokenVerifier:
             raise UnauthenticatedError("the token's signature is invalid") from None
         except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError, ValueError, RecursionError):
             raise UnauthenticatedError("the token's claims are missing or invalid") from None
+
+
+def issuer_client() -> httpx2.AsyncClient:
+    """Return a client for the issuer itself, whatever proxy the environment names; it trusts SSL_CERT_FILE."""
+    return httpx2.AsyncClient(trust_env=False, verify=ssl.create_default_context())
 
 
 class Issuer(TokenVerifier):

@@ -148,6 +148,7 @@ def test_mount_targets_of_this_environment_pass(resources: ExistingResources) ->
     assert files(resources, id_).ok is True
 
 
+OWN = {"AWS": "arn:aws:iam::123456789012:root"}
 ALLOW = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["elasticfilesystem:ClientMount"], "Resource": "*"}
 TLS = {
     "Effect": "Deny",
@@ -163,9 +164,10 @@ POINTS = {"Condition": {"StringLike": {"elasticfilesystem:AccessPointArn": "arn:
     ("statements", "expected"),
     [
         ([{**ALLOW, **POINTS}, TLS], []),
-        ([ALLOW, TLS], ["allows * to mount without an access point"]),
+        ([ALLOW, TLS], ["allows everybody to mount without an access point"]),
         ([{**ALLOW, **POINTS}], ["without TLS"]),
-        ([{**ALLOW, **POINTS, "Action": "elasticfilesystem:Client*"}, TLS], ["allows * root access"]),
+        ([{**ALLOW, **POINTS, "Action": "elasticfilesystem:Client*"}, TLS], ["allows everybody root access"]),
+        ([{**ALLOW, "Action": "elasticfilesystem:ClientRoot*", "Principal": OWN}, TLS], [f"{OWN['AWS']} root access"]),
     ],
 )
 def test_a_permissive_file_system_policy_is_a_problem(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from agentenv.cli.preflight import permissions
 from agentenv.cli.preflight.actions import POINTS, PROFILE, Actions, actions_of
@@ -213,11 +210,8 @@ def test_permissions_for_what_the_stack_does_not_create_are_not_demanded() -> No
     assert "sts:GetCallerIdentity" not in names
 
 
-def test_the_calls_of_the_official_provider_are_covered() -> None:
-    folder = os.environ.get("AGENTENV_FACTS")
-    if not folder:
-        pytest.skip("needs AGENTENV_FACTS: the folder that has aws-provider-calls.json, the official provider's calls")
-    cases: dict[str, Any] = json.loads((Path(folder) / "aws-provider-calls.json").read_text(encoding="utf-8"))["cases"]
+def test_the_calls_of_the_official_provider_are_covered(facts: Path) -> None:
+    cases: dict[str, Any] = json.loads((facts / "aws-provider-calls.json").read_text(encoding="utf-8"))["cases"]
     kinds = (
         *("ec2_", "vpc_", "iam_Role", "iam_OpenId", "kms_", "sqs_", "cloudwatch_Event", "cloudwatch_LogGroup"),
         *("dynamodb_", "lb_", "route53_Record"),

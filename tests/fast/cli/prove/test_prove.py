@@ -343,3 +343,18 @@ def _arguments(*options: str) -> Any:
     parser = argparse.ArgumentParser()
     prove.add_arguments(parser)
     return parser.parse_args(options)
+
+
+def test_failed_rules_are_all_named_with_their_resources(tmp_path: Path) -> None:
+    row = {"severity": "high", "path": "", "urn": "urn:pulumi:s::p::aws:s3/bucket:Bucket::logs"}
+    findings = [
+        {**row, "id": "NET-01", "verdict": "indeterminate", "message": "cannot tell"},
+        {**row, "id": "IAM-03", "verdict": "fail", "message": "anybody may"},
+        {**row, "id": "STO-02", "verdict": "fail", "message": "it has no key", "urn": "urn:pulumi:s::p::t::homes"},
+    ]
+    counts = {"passed": 9, "failed": 2, "indeterminate": 1, "waived": 0}
+    (tmp_path / "record.json").write_text(json.dumps({**counts, "findings": findings}))
+    deployment = replace(_deployment(tmp_path), packs=Packs((tmp_path,)))
+    with pytest.raises(Broken) as broken:
+        engine_promises.passes_policies(deployment)
+    assert str(broken.value) == "2 failed: IAM-03 of logs: anybody may; STO-02 of homes: it has no key"

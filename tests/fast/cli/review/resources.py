@@ -9,12 +9,13 @@ from agentenv.cli.review.changes import Change
 from agentenv.cli.review.cost import Costs
 from agentenv.cli.review.findings import ReviewFinding
 from agentenv.cli.review.formats.report import Comparison, Report
-from agentenv.cli.review.graph import UNKNOWN, Graph, Resource, Source, graph
+from agentenv.cli.review.graph import Graph, Resource, Source, graph
 from agentenv.cli.review.locations import Location
+from agentenv.core.capabilities.unknown_values import PLACEHOLDERS
 from agentenv.policies.verdicts import Finding, Severity, Verdict
 from agentenv.policies.waivers import Waiver
 
-LATER = min(UNKNOWN)  # the mark of some value that is not known yet
+LATER = min(PLACEHOLDERS)  # the mark of some value that is not known yet
 TODAY = date(2026, 3, 1)
 FILE_SYSTEM = "aws:efs/fileSystem:FileSystem"
 ACCESS_POINT = "aws:efs/accessPoint:AccessPoint"

@@ -423,7 +423,7 @@ def test_there_is_a_runtime_class_for_each_wall_that_some_pool_has(whole: Graph)
             {"key": "sandbox.users.io/tier", "value": "standard", "effect": "NoSchedule", "operator": "Equal"}
         ],
     }
-    assert runtime_classes["kata"]["overhead"]["podFixed"] == {"cpu": "250m", "memory": "160Mi"}
+    assert runtime_classes["kata"]["overhead"]["podFixed"] == {"cpu": "250m", "memory": "352Mi"}
     assert build_graph(demands=[Demand("verified", "kata", "spot")]).of("RuntimeClass") == []
 
 

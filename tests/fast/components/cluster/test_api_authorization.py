@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,11 @@ from agentenv.components.cluster import api_authorization
 from agentenv.components.cluster.api_authorization import after_authorization, wait_for_authorization
 from agentenv.rehearsal.providers.kubernetes.reach import ClusterConnection, ClusterUnreachable
 from agentenv.rehearsal.providers.kubernetes.settings import Settings
+from tests.stub_server import Request, Response, stub_server
 
-Response = tuple[int, dict[str, Any]]
-UNAUTHENTICATED: Response = (401, {"kind": "Status", "message": "Unauthorized"})
-DENIED: Response = (201, {"status": {"allowed": False}})
-ALLOWED: Response = (201, {"status": {"allowed": True}})
+UNAUTHENTICATED = Response(401, {"kind": "Status", "message": "Unauthorized"})
+DENIED = Response(201, {"status": {"allowed": False}})
+ALLOWED = Response(201, {"status": {"allowed": True}})
 
 
 @dataclass
@@ -37,30 +36,13 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    class Handler(BaseHTTPRequestHandler):
-        def _respond(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            served.tokens.append(self.headers["Authorization"].removeprefix("Bearer "))
-            code, body = served.responses.pop(0) if len(served.responses) > 1 else served.responses[0]
-            data = json.dumps(body).encode()
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def respond(request: Request) -> Response:
+        served.tokens.append(request.headers["Authorization"].removeprefix("Bearer "))
+        return served.responses.pop(0) if len(served.responses) > 1 else served.responses[0]
 
-        do_GET = do_POST = _respond  # noqa: N815 - the names that http.server looks for
-
-        def log_message(self, format: str, *_arguments: Any) -> None:  # noqa: A002 - the name it is called by
-            """The test reads the tokens instead."""
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served = Server(f"http://127.0.0.1:{listening.server_port}", [ALLOWED])
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield served
-    listening.shutdown()
-    thread.join()
-    listening.server_close()
+    with stub_server(respond) as port:
+        served = Server(f"http://127.0.0.1:{port}", [ALLOWED])
+        yield served
 
 
 @pytest.fixture
@@ -92,11 +74,19 @@ def kubeconfig(server: Server, tmp_path: Path) -> str:
     )
 
 
-def test_refused_caller_waits_with_a_new_token_each_time(server: Server, kubeconfig: str) -> None:
-    server.responses = [UNAUTHENTICATED, DENIED, ALLOWED, (403, {}), ALLOWED]
+def test_refused_caller_waits_with_a_new_token_each_time_and_keeps_an_accepted_one(
+    server: Server, kubeconfig: str
+) -> None:
+    server.responses = [UNAUTHENTICATED, DENIED, ALLOWED, Response(403, {}), ALLOWED]
     assert wait_for_authorization(kubeconfig, interval_seconds=0) == ""
     # Several API servers answer in turn: one that does not know the entry yet starts the row again.
-    assert server.tokens == [f"t-{number}" for number in range(1, 5 + api_authorization.IN_A_ROW)]
+    row = ["t-4"] * api_authorization.IN_A_ROW
+    assert server.tokens == ["t-1", "t-2", "t-3", "t-3", *row]
+
+
+def test_exec_plugin_runs_once_where_the_caller_is_authorized(server: Server, kubeconfig: str) -> None:
+    assert wait_for_authorization(kubeconfig) == ""
+    assert server.tokens == ["t-1"] * api_authorization.IN_A_ROW
 
 
 def test_wait_ends_with_the_last_refusal(server: Server, kubeconfig: str) -> None:
@@ -108,7 +98,7 @@ def test_wait_ends_with_the_last_refusal(server: Server, kubeconfig: str) -> Non
 
 
 def test_only_refusals_are_waited_for(server: Server, kubeconfig: str) -> None:
-    server.responses = [(503, {})]
+    server.responses = [Response(503, {})]
     assert wait_for_authorization(kubeconfig) == ""
     assert len(server.tokens) == 1
     nowhere = kubeconfig.replace(server.url, "http://127.0.0.1:1")

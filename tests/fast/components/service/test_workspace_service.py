@@ -60,7 +60,7 @@ def test_pods_are_created_after_their_dependencies_and_deleted_before() -> None:
     )
 
 
-def test_it_works_in_the_namespaces_of_classes_alone() -> None:
+def test_it_works_in_the_namespaces_of_classes_and_of_controllers_on_fargate() -> None:
     graph = service()
     bindings = {
         binding.inputs["metadata"]["namespace"]: binding.inputs["roleRef"]["name"]
@@ -68,6 +68,9 @@ def test_it_works_in_the_namespaces_of_classes_alone() -> None:
     }
     assert bindings == {
         "sandbox-standard": "workspace-service-classes",
+        "agent-sandbox-system": "workspace-service-controllers",
+        "karpenter": "workspace-service-controllers",
+        "kube-system": "workspace-service-controllers",
         "workspace-service": "workspace-service-own",
         "home-emptying": "home-emptying",
     }

@@ -158,7 +158,10 @@ def test_inexpressible_policy_is_refused() -> None:
 
 def test_the_pods_side_of_dns_is_explicit_either_way() -> None:
     assert dns_settings(granted=False, cluster=HERE)["dnsConfig"]["nameservers"] == ["127.0.0.1"]
-    assert dns_settings(granted=True, cluster=HERE) == {"dnsPolicy": "ClusterFirst"}
+    assert dns_settings(granted=True, cluster=HERE) == {
+        "dnsPolicy": "ClusterFirst",
+        "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+    }
     known = ClusterFacts(resolver_addresses=("172.20.0.10",))
     assert dns_settings(granted=True, cluster=known)["dnsConfig"]["nameservers"] == ["172.20.0.10"]
 

@@ -254,6 +254,7 @@ def test_workspaced_is_the_first_process_and_starts_the_command(command: list[st
     assert passwd["image"] == container["image"]
     assert passwd["command"] == [
         *("/opt/workspaced/workspaced", "passwd", "--to", "/opt/workspaced/passwd"),
+        *("--group", "/opt/workspaced/group"),
         *("--home", "/home/agent"),
     ]
     assert container["command"] == [
@@ -265,9 +266,9 @@ def test_workspaced_is_the_first_process_and_starts_the_command(command: list[st
     assert container["startupProbe"]["exec"] == {"command": ["/opt/workspaced/workspaced", "health"]}
     assert not {"readinessProbe", "livenessProbe"} & set(container)
     mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
-    for path in ("/opt/workspaced", "/etc/passwd", "/etc/podinfo", "/etc/workspaced"):
+    for path in ("/opt/workspaced", "/etc/passwd", "/etc/group", "/etc/podinfo", "/etc/workspaced"):
         assert mounts[path]["readOnly"] is True
-    assert mounts["/etc/passwd"]["subPath"] == "passwd"
+    assert (mounts["/etc/passwd"]["subPath"], mounts["/etc/group"]["subPath"]) == ("passwd", "group")
     volumes = {volume["name"]: volume for volume in spec["volumes"]}
     assert volumes["workspaced-keys"]["configMap"] == {"name": "workspaced-keys"}
     (uid,) = volumes["podinfo"]["downwardAPI"]["items"]

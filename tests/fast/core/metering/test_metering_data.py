@@ -60,6 +60,7 @@ def test_the_service_exports_the_metrics_of_its_panels() -> None:
     metrics.workspaces({("a", "running"): 1})
     metrics.suspended("a", "idle")
     metrics.restarted("a", "ended")
+    metrics.missed_pod("kube-system")
     metrics.budget("notice")
     metrics.request("/v1", "GET", 200, 0.1)
     metrics.ledger_rows()

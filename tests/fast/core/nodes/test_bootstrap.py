@@ -9,13 +9,15 @@ import tomllib
 from dataclasses import dataclass
 from email import message_from_string
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from agentenv.core.nodes.bootstrap import user_data
-from agentenv.core.nodes.tiers import WALLS, Wall, wall_of
+from agentenv.core.nodes.tiers import KATA_GUEST_MEMORY, KATA_NODE_MEMORY, WALLS, Wall, wall_of
 from agentenv.core.pinned_versions import Source, releases, verified
+from agentenv.core.values.quantities import Quantity
 
 ARCHIVE = b"an archive"
 DIGEST = hashlib.sha256(ARCHIVE).hexdigest()
@@ -62,6 +64,7 @@ def run(folder: Path, word: str, curl: str, machine: str = "x86_64", systemctl: 
     # The files that it writes without a program's help
     script = script.replace("/etc/systemd/system/pods-to-node", f"{folder}/pods-to-node")
     script = script.replace("/etc/containerd/", f"{folder}/").replace("/usr/local/bin", f"{folder}/local")
+    script = script.replace("/opt/kata/share/defaults/kata-containers/config.d/", f"{folder}/")
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(["bash", "-c", script], env={"PATH": path}, capture_output=True, check=False, timeout=60)
     return Ran(done.returncode, tuple(recorded.read_text().splitlines()))
@@ -210,3 +213,34 @@ def test_a_kata_node_loads_the_modules_that_cloud_hypervisor_needs_and_no_others
     ran = run(tmp_path, "kata", writing(ARCHIVE.decode()))
     # `vhost_vsock` is missing in some kernels, and a node without a module that it demands never joins.
     assert [call for call in ran.calls if call.startswith("modprobe")] == ["modprobe -a kvm vhost vhost_net"]
+
+
+# Kata's own configuration of Cloud Hypervisor, as its archive has it.
+KATA_DEFAULTS = {
+    "hypervisor": {"clh": {"default_memory": 2048}},
+    "runtime": {"sandbox_cgroup_only": False, "static_sandbox_resource_mgmt": False},
+}
+
+
+def kata_memory(drop_in: dict[str, dict[str, Any]], limit: int) -> tuple[int, bool]:
+    """Return a guest's memory at its start in MiB, and whether all of it is in the cgroup of its pod.
+
+    As Kata does it: with static sizing a guest starts with `default_memory` and the limits of its containers (its
+    module `oci`, sandbox sizing); with `sandbox_cgroup_only` the machine monitor is in the pod's cgroup (its design
+    document "Host cgroup management"). A drop-in changes the keys that it has.
+    """
+    base = {**KATA_DEFAULTS["hypervisor"]["clh"], **drop_in.get("hypervisor", {}).get("clh", {})}["default_memory"]
+    runtime = {**KATA_DEFAULTS["runtime"], **drop_in.get("runtime", {})}
+    return base + limit * runtime["static_sandbox_resource_mgmt"], runtime["sandbox_cgroup_only"]
+
+
+@pytest.mark.parametrize("limit", [128, 2048, 65536])
+def test_the_memory_of_a_kata_guest_is_sized_by_its_pod_and_within_its_cgroup(tmp_path: Path, limit: int) -> None:
+    overhead = Quantity.parse(wall("kata").overhead["memory"]).value / 2**20
+    run(tmp_path, "kata", writing(ARCHIVE.decode()))
+    guest, within = kata_memory(tomllib.loads((tmp_path / "50-pod-resources.toml").read_text()), limit)
+    assert within
+    # What is left is for the machine monitor, the file system daemon and the shim.
+    assert (guest - limit, overhead - (guest - limit)) == (KATA_GUEST_MEMORY, KATA_NODE_MEMORY)
+    # Without it: a guest of another size, outside of the cgroup.
+    assert kata_memory({}, limit) == (2048, False)

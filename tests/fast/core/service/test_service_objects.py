@@ -85,6 +85,13 @@ def test_it_writes_in_namespaces_of_classes_and_patches_volumes() -> None:
     assert changing == {"persistentvolumes", "tokenreviews"}
 
 
+def test_beside_controllers_on_fargate_it_deletes_pods_and_nothing_else() -> None:
+    assert rights.controller_namespace_rules() == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+    ]
+
+
 def test_it_neither_creates_nor_deletes_volumes() -> None:
     # By a volume of one's own making one reaches whatever a volume can lead to.
     rules = [*rights.cluster_rules(), *rights.class_namespace_rules(), *rights.own_namespace_rules()]

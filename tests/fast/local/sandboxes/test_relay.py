@@ -62,13 +62,6 @@ def inside(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def relay() -> Iterator[Relay]:
-    relay = Relay()
-    yield relay
-    relay.stop()
-
-
-@pytest.fixture
 def ip() -> Iterator[str]:
     held = addresses.hold("relayed")
     yield held.ip

@@ -53,13 +53,6 @@ class Ways:
 
 
 @pytest.fixture
-def relay() -> Iterator[Relay]:
-    relay = Relay()
-    yield relay
-    relay.stop()
-
-
-@pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A path that is too long for an address."""
     folder = tmp_path / ("long" * 25)

@@ -1,7 +1,6 @@
 """The recorded calls of the official provider are known to the simulated cloud."""
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,8 @@ STATUS = re.compile(r"(?P<what>.+) (?P<status>\d{3})( x\d+)?$")
 
 
 @pytest.fixture(scope="module")
-def recorded() -> list[tuple[str, int]]:
-    folder = os.environ.get("AGENTENV_FACTS")
-    if not folder:
-        pytest.skip("needs AGENTENV_FACTS, the folder that holds aws-provider-calls.json")
-    cases = json.loads((Path(folder) / "aws-provider-calls.json").read_text())["cases"]
+def recorded(facts: Path) -> list[tuple[str, int]]:
+    cases = json.loads((facts / "aws-provider-calls.json").read_text())["cases"]
     entries = {
         entry for case in cases.values() for phase in ("create", "refresh", "destroy") for entry in case.get(phase, [])
     }

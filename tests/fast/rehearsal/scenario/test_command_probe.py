@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import struct
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +15,7 @@ from agentenv.rehearsal.controlplane.client import Client
 from agentenv.rehearsal.scenario import command_probe
 from agentenv.rehearsal.scenario.command_probe import CommandRefused, Output, Workspace
 from agentenv.rehearsal.scenario.storage_probe import ProbeFailed
+from tests.stub_server import Request, Response, stub_server
 
 Object = dict[str, Any]
 
@@ -35,33 +35,28 @@ ENDED = {"event": {"end": {"exitCode": 3, "exited": True}}}
 STARTED = {"event": {"start": {"pid": 7}}}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    replies: ClassVar[list[tuple[int, bytes]]] = []
-    requests: ClassVar[list[tuple[str, Object]]] = []
+@dataclass
+class Server:
+    """A workspaced with prepared replies, which records the token and the message of each request."""
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.requests.append((self.headers["X-Workspace-Token"], json.loads(body[5:])))
-        status, content = self.replies.pop(0)
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Log nothing."""
+    server_port: int = 0
+    replies: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
+    requests: list[tuple[str, Object]] = field(default_factory=list[tuple[str, Object]])
 
 
 @pytest.fixture
-def server() -> Iterator[ThreadingHTTPServer]:
-    _Handler.replies, _Handler.requests = [], []
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield server
-        server.shutdown()
+def server() -> Iterator[Server]:
+    workspaced = Server()
+
+    def respond(request: Request) -> Response:
+        workspaced.requests.append((request.headers["X-Workspace-Token"], json.loads(request.body[5:])))
+        return Response(*workspaced.replies.pop(0))
+
+    with stub_server(respond) as workspaced.server_port:
+        yield workspaced
 
 
-def pod_at(server: ThreadingHTTPServer) -> Object:
+def pod_at(server: Server) -> Object:
     ports = [{"name": "http", "containerPort": 1}, {"name": "workspaced", "containerPort": server.server_port}]
     status = {"podIP": "127.0.0.1"}
     return {"metadata": {"uid": "pod-1"}, "spec": {"containers": [{"ports": ports}]}, "status": status}
@@ -83,11 +78,11 @@ def workspace(*pods: Object | None) -> Workspace:
     return Workspace(cast("Client", FakeApi(*pods)), claim, lambda *parts: "/".join(parts))
 
 
-def test_output_is_joined_and_the_exit_code_is_the_commands(server: ThreadingHTTPServer) -> None:
+def test_output_is_joined_and_the_exit_code_is_the_commands(server: Server) -> None:
     content = frames(STARTED, data(stdout="a"), data(stderr="e"), data(stdout="b\n"), ENDED, last={})
-    _Handler.replies.append((200, content))
+    server.replies.append((200, content))
     assert command_probe.run_script(pod_at(server), "token", "a script") == Output("ab\n", "e", 3)
-    [(token, request)] = _Handler.requests
+    [(token, request)] = server.requests
     assert (token, request["process"]["args"]) == ("token", ["-c", "a script"])
 
 
@@ -98,34 +93,32 @@ def test_output_is_joined_and_the_exit_code_is_the_commands(server: ThreadingHTT
         ((200, frames(last={"error": {"message": "wrong_audience"}})), "wrong_audience"),
     ],
 )
-def test_refusal_has_the_message_of_workspaced(
-    server: ThreadingHTTPServer, response: tuple[int, bytes], words: str
-) -> None:
-    _Handler.replies.append(response)
+def test_refusal_has_the_message_of_workspaced(server: Server, response: tuple[int, bytes], words: str) -> None:
+    server.replies.append(response)
     with pytest.raises(CommandRefused, match=words):
         command_probe.run_script(pod_at(server), "token", "true")
 
 
-def test_a_workspace_waits_until_its_keys_have_arrived(server: ThreadingHTTPServer) -> None:
+def test_a_workspace_waits_until_its_keys_have_arrived(server: Server) -> None:
     end = {"event": {"end": {"exited": True}}}
-    _Handler.replies += [(401, b"unknown_key"), (200, frames(data(stdout="rehearsed\n"), end, last={}))]
+    server.replies += [(401, b"unknown_key"), (200, frames(data(stdout="rehearsed\n"), end, last={}))]
     command_probe.check_file(workspace(pod_at(server)))
-    assert {token for token, _ in _Handler.requests} == {"pod-1/claim-1/api"}
+    assert {token for token, _ in server.requests} == {"pod-1/claim-1/api"}
 
 
-def test_a_pod_that_ends_or_has_no_address_yet_is_waited_for(server: ThreadingHTTPServer) -> None:
+def test_a_pod_that_ends_or_has_no_address_yet_is_waited_for(server: Server) -> None:
     """After a suspension the former pod may still be there for a moment, and the next one starts without an address."""
     pod = pod_at(server)
     former = {**pod, "metadata": {"uid": "pod-0", "deletionTimestamp": "2026-11-19T16:00:00Z"}}
     end = {"event": {"end": {"exited": True}}}
-    _Handler.replies.append((200, frames(data(stdout="rehearsed\n"), end, last={})))
+    server.replies.append((200, frames(data(stdout="rehearsed\n"), end, last={})))
     command_probe.check_file(workspace(former, None, {**pod, "status": {}}, pod))
-    assert [token for token, _ in _Handler.requests] == ["pod-1/claim-1/api"]
+    assert [token for token, _ in server.requests] == ["pod-1/claim-1/api"]
 
 
-def test_a_lost_file_fails(server: ThreadingHTTPServer) -> None:
+def test_a_lost_file_fails(server: Server) -> None:
     failed = {"event": {"end": {"exitCode": 1, "exited": True}}}
-    _Handler.replies.append((200, frames(data(stderr="No such file"), failed, last={})))
+    server.replies.append((200, frames(data(stderr="No such file"), failed, last={})))
     with pytest.raises(ProbeFailed, match="ended with 1 in pool-1: No such file"):
         command_probe.check_file(workspace(pod_at(server)))
 

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.tools import build, cache, catalog, ensure, go_compiler, survey
 from agentenv.rehearsal.tools.errors import (
     BuildFailed,
@@ -91,7 +91,7 @@ def test_concurrent_builds_run_once_and_the_second_reports_that_it_waits(
     results: list[Path] = []
     first = threading.Thread(target=lambda: results.append(ensure(["pulumi"], Silent()).path("pulumi")))
     first.start()
-    wait_for((bench.orders / "pids").exists)
+    assert until((bench.orders / "pids").exists, 180)
     second = threading.Thread(target=lambda: results.append(ensure(["pulumi"], Lines(sys.stdout)).path("pulumi")))
     second.start()
     output = ""
@@ -101,7 +101,7 @@ def test_concurrent_builds_run_once_and_the_second_reports_that_it_waits(
         output += capsys.readouterr().out
         return "waiting for it" in output
 
-    wait_for(waits)
+    assert until(waits, 180)
     bench.behave("good")
     first.join()
     second.join()
@@ -118,12 +118,12 @@ def test_killed_build_ends_go_and_the_next_build_succeeds(bench: Bench) -> None:
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
     try:
-        wait_for(lambda: (bench.orders / "pids").exists() and bool((bench.orders / "pids").read_text()))
+        assert until(lambda: (bench.orders / "pids").exists() and bool((bench.orders / "pids").read_text()), 180)
     finally:
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
     for pid in (bench.orders / "pids").read_text().split():
-        wait_for(lambda pid=int(pid): not alive(pid))
+        assert until(lambda pid=int(pid): not alive(pid), 180)
     assert any(".building-" in name for name in bench.left())
     bench.behave("good")
     ensure(["pulumi"], Silent())
@@ -139,11 +139,11 @@ def test_ctrl_c_ends_go_and_leaves_nothing(bench: Bench) -> None:
         "except KeyboardInterrupt: sys.exit(130)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
-    wait_for(lambda: (bench.orders / "pids").exists() and bool((bench.orders / "pids").read_text()))
+    assert until(lambda: (bench.orders / "pids").exists() and bool((bench.orders / "pids").read_text()), 180)
     parent.send_signal(signal.SIGINT)
     assert parent.wait(timeout=30) == 130
     for pid in (bench.orders / "pids").read_text().split():
-        wait_for(lambda pid=int(pid): not alive(pid))
+        assert until(lambda pid=int(pid): not alive(pid), 180)
     assert bench.left() == []
 
 
@@ -213,14 +213,6 @@ def test_the_compiler_of_the_package_is_found_when_path_has_none(bench: Bench, m
     assert (Path(found.environment()["GOROOT"]) / "src" / "fmt").is_dir()
     assert found.environment()["GOCACHE"].startswith(str(cache.root()))
     assert found.environment()["GOTOOLCHAIN"] == "local"
-
-
-def wait_for(condition: object, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    assert callable(condition)
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:

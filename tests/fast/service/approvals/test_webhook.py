@@ -6,12 +6,10 @@ import asyncio
 import hashlib
 import hmac
 import json
-import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
-from typing import Any
 
 import httpx2
 import pytest
@@ -25,34 +23,33 @@ from agentenv.service.approvals.webhook import (
     Webhook,
     is_allowed_address,
 )
+from tests.stub_server import Request, Response, stub_server
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 WAITING = Approval("0" * 16, "w-1", "u-me", "run", "command: ls", "key.1", NOW, NOW, NOW)
 
 
+@dataclass
+class Server:
+    """A receiver of messages, with the statuses that it answers; 204 without one."""
+
+    server_port: int = 0
+    received: list[tuple[dict[str, str], bytes]] = field(default_factory=list[tuple[dict[str, str], bytes]])
+    answers: list[int] = field(default_factory=list[int])
+
+
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+    receiver = Server()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            listening.received.append((dict(self.headers), body))  # type: ignore[attr-defined]
-            self.send_response(listening.answers.pop(0) if listening.answers else 204)  # type: ignore[attr-defined]
-            self.send_header("Location", "http://169.254.169.254/")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def respond(request: Request) -> Response:
+        receiver.received.append((dict(request.headers), request.body))
+        status = receiver.answers.pop(0) if receiver.answers else 204
+        return Response(status, headers={"Location": "http://169.254.169.254/"})
 
-        def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002 - the base's
-
-    listening = HTTPServer(("127.0.0.1", 0), Handler)
-    listening.received, listening.answers = [], []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield listening
-    listening.shutdown()
-    thread.join()
-    listening.server_close()
+    with stub_server(respond) as receiver.server_port:
+        yield receiver
 
 
 def send(port: int, ranges: tuple[str, ...] = ("127.0.0.0/8", "::1/128"), host: str = "localhost") -> None:
@@ -63,7 +60,7 @@ def send(port: int, ranges: tuple[str, ...] = ("127.0.0.0/8", "::1/128"), host: 
     asyncio.run(Webhook(url, secret, ranges, "https://console.example.com/#/approvals", lambda: NOW).send(WAITING))
 
 
-def test_a_message_has_the_call_and_a_signature_with_its_time(server: Any) -> None:
+def test_a_message_has_the_call_and_a_signature_with_its_time(server: Server) -> None:
     send(server.server_port, host="127.0.0.1")
     [(headers, body)] = server.received
     expected = hmac.new(b"hush", headers[TIMESTAMP].encode() + b"." + body, hashlib.sha256).hexdigest()
@@ -75,14 +72,14 @@ def test_a_message_has_the_call_and_a_signature_with_its_time(server: Any) -> No
     assert message["link"] == "https://console.example.com/#/approvals"
 
 
-def test_an_address_that_the_settings_do_not_allow_gets_nothing(server: Any) -> None:
+def test_an_address_that_the_settings_do_not_allow_gets_nothing(server: Server) -> None:
     for ranges in ((), ("10.0.0.0/8",)):
         with pytest.raises(AddressRefusedError):
             send(server.server_port, ranges)
     assert server.received == []
 
 
-def test_a_redirect_is_not_followed_and_a_failure_is_repeated(server: Any) -> None:
+def test_a_redirect_is_not_followed_and_a_failure_is_repeated(server: Server) -> None:
     server.answers[:] = [500, 204]
     send(server.server_port, host="127.0.0.1")
     assert len(server.received) == 2

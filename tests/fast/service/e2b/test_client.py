@@ -217,12 +217,25 @@ def test_metrics_are_the_current_ones(service: Service) -> None:
     [metric] = sandbox.get_metrics()
     assert (metric.cpu_count, metric.cpu_used_pct, metric.mem_used, metric.disk_total) == (2, 12.5, 5, 0)
     assert sandbox.get_metrics(start=dt.datetime.now(dt.UTC)) == []
+    # A sandbox that sees the whole node has no more than its class gives it.
+    service.sandboxes.measured = {**service.sandboxes.measured, "cpu_count": 64, "mem_total": 1 << 40}
+    [metric] = sandbox.get_metrics()
+    info = sandbox.get_info()
+    assert (metric.cpu_count, metric.mem_total) == (info.cpu_count, info.memory_mb << 20)
     service.sandboxes.away = True
     assert sandbox.get_metrics() == []
     sandbox.pause()
     assert sandbox.get_metrics() == []
     with pytest.raises(SandboxNotFoundException):
         Sandbox.get_metrics("w-aaaaaaaaaaaaaaaaaaaaaaaaaa")
+
+
+def test_variables_are_those_that_a_program_can_start_with(service: Service) -> None:
+    variables = {"any.name-of a": "x", "empty": "", "long": "x" * 100_000, **{f"V{n}": "\n" for n in range(1000)}}
+    sandbox = Sandbox.create(envs=variables)
+    assert service.sandboxes.variables[sandbox.sandbox_id] == variables
+    with pytest.raises(SandboxException, match=r"^400: .*more than 128 KiB; write it to a file"):
+        Sandbox.create(envs={"TOO_LONG": "x" * 131_072})
 
 
 def test_variables_that_a_sandbox_refuses_fail_the_creation(service: Service) -> None:
@@ -245,7 +258,9 @@ def test_variables_that_a_sandbox_refuses_fail_the_creation(service: Service) ->
         ({"mcp": {"github": {}}, "template": "standard"}, "`mcp` is not offered"),
         ({"iam": {"tokens": {"aws": {"audience": "sts", "token_type": "JWT-SVID"}}}}, "`iam` is not offered"),
         ({"volume_mounts": {"/mnt": "data"}}, "`volumeMounts` is not offered"),
-        ({"envs": {"no name": "x"}}, "envVars"),
+        ({"envs": {"": "x"}}, "envVars"),
+        ({"envs": {"a=b": "x"}}, "envVars"),
+        ({"envs": {"NUL": "x\0"}}, "envVars"),
         ({"metadata": {"large": "x" * 20_000}}, "metadata"),
     ],
     ids=str,

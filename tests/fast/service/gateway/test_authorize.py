@@ -312,7 +312,11 @@ def test_a_signed_link_opens_its_file_for_its_operation() -> None:
     expires = int(gate.clock.now().timestamp()) + 60
     signed = signature("/a b", "read", "", gate.access_token(MINE), expires)
     query = f"path=%2Fa+b&signature={signed.replace('+', '%2B')}&signature_expiration={expires}"
-    assert scope(run(gate, api(MINE), f"/files?{query}")) == "look"
+    opened = allowed(run(gate, api(MINE), f"/files?{query}"))
+    assert scope(opened) == "look"
+    assert dict(opened.response_headers) == {"access-control-allow-origin": "*"}
+    signed_in = run(gate, api(MINE), "/files?path=/b", x_access_token=gate.access_token(MINE))
+    assert not allowed(signed_in).response_headers  # pages of other origins read nothing by other credentials
     for target, method in (
         (f"/files?{query}&path=/b", "GET"),
         (f"/files?path=/b&{query}", "GET"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, cast
@@ -33,9 +34,9 @@ class FakeBackend:
         assert id_ == SUSPENDED.id
         return SUSPENDED
 
-    async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
+    async def change(self, id_: str, build: Callable[[Workspace], Changes], *, wait: float) -> CreateResult:
         assert (id_, wait) == (SUSPENDED.id, 0)
-        self.changed.append(changes)
+        self.changed.append(build(SUSPENDED))
         return CreateResult(SUSPENDED, ready=False)
 
 

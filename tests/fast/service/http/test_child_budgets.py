@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentenv.core.workspaces.workspace import Changes, Workspace
+from agentenv.service.http import workspaces as routes
+from agentenv.service.http.create_request import restore_check
 from agentenv.service.http.problems import Problem
 from tests.fast.service.http.application import ApiClient, run_with_api
 from tests.fast.service.http.worlds import (
+    CALLER,
     RETENTION,
     TOTAL,
     WAIT,
@@ -32,6 +36,9 @@ from tests.fast.service.http.worlds import (
     run,
 )
 from tests.fast.service.kube.apiserver import Object
+
+if TYPE_CHECKING:
+    from agentenv.service.http.dependencies import Dependencies
 
 
 @on_both
@@ -254,8 +261,7 @@ async def _act(world: World, operation: str, name: str, other: str, amount: Deci
         await world.delete(id_, timedelta(0) if operation == "destroy" else RETENTION)
     elif workspace is not None and workspace.budget is not None and workspace.state == "running":
         if operation == "lower" and amount < workspace.budget:
-            changes = Changes(budget=amount, budget_was=workspace.budget)
-            await world.replicas[0].update(workspace.id, changes, wait=WAIT)
+            await world.replicas[0].update(workspace.id, Changes(budget=amount), wait=WAIT)
         elif operation == "spend":
             spent = Decimal(world.accounts.dollars.get(workspace.id, "0"))
             # At its budget it is suspended.
@@ -301,3 +307,52 @@ def test_an_api_caller_sees_the_rest_and_may_not_raise_a_childs_budget() -> None
         assert (await send("POST", "/workspaces", {**body, "budget": 1}, "bo")).status_code == 403
 
     run_with_api(act, CLASS, admins=("admins",))
+
+
+def test_a_budget_that_a_child_took_from_meanwhile_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = routes.refuse_raise
+
+    async def act(api: ApiClient) -> None:
+        async def send(method: str, path: str, body: Object) -> Any:
+            return await api.request("ann", method, path, body, claims=TEAM)
+
+        async def overtaken(dependencies: Dependencies, workspace: Workspace, budget: Decimal | None) -> None:
+            await decided(dependencies, workspace, budget)
+            monkeypatch.setattr(routes, "refuse_raise", decided)
+            body = {"class": "box", "key": "child", "parent": workspace.id, "budget": 2}
+            assert (await send("POST", "/workspaces", body)).status_code in {201, 202}
+
+        parent = (await send("POST", "/workspaces", {"class": "box", "key": "parent", "budget": 5})).json()["id"]
+        monkeypatch.setattr(routes, "refuse_raise", overtaken)
+        late = await send("PATCH", f"/workspaces/{parent}", {"budget": 4, "labels": {"late": "yes"}})
+        assert (late.status_code, late.json()["type"].rpartition(":")[2]) == (409, "busy")
+        unchanged = (await send("GET", f"/workspaces/{parent}", {})).json()
+        assert (unchanged["budget"], unchanged["labels"]) == ("3", {})
+        again = await send("PATCH", f"/workspaces/{parent}", {"budget": 1})
+        assert (again.status_code, again.json()["budget"]) == (200, "1")
+
+    run_with_api(act, CLASS, admins=("admins",))
+
+
+@on_both
+def test_parent_of_a_restored_child_is_read_once(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(world: World) -> None:
+        parent = await world.create("root")
+        child = await world.create("child", parent.id, 1)
+        await world.delete(child.id, RETENTION)
+        dependencies, read = world.dependencies(), list[str]()
+        get = dependencies.backend.get
+        deleted = await get(child.id)
+        assert deleted is not None
+
+        async def counted(id_: str) -> Workspace | None:
+            read.append(id_)
+            return await get(id_)
+
+        monkeypatch.setattr(dependencies.backend, "get", counted)
+        await restore_check(dependencies, replace(CALLER, classes=frozenset({deleted.class_name})))(deleted)
+        assert read == [parent.id]
+
+    run(opened, tmp_path, act)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_REQUESTED
+from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_REQUESTED, SUSPENDED_BECAUSE
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
 from agentenv.service.http.dependencies import Dependencies
@@ -316,7 +316,8 @@ def test_the_requested_count_is_reported_where_members_are_missing() -> None:
         server.delete(CLAIMS, claim)
         status = await swarm_tasks.find("u-0", "t-0")
         assert (status.count, len(status.members), status.state) == (3, 2, "failed")
-        assert "1 of 3" in (status.why or "")
+        gone = claim["metadata"]["name"]
+        assert status.why == f"1 of 3 workspaces ({gone}) are missing: create it again to restore them"
         # A larger request creates the missing ones.
         assert (await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=4)).count == 4
         status = await swarm_tasks.find("u-0", "t-0")
@@ -436,5 +437,21 @@ def test_the_members_of_a_swarm_count_in_its_class() -> None:
         with pytest.raises(Problem) as refused:
             await create_swarm(swarm_tasks, "u-0", "t-0", count=5, wait=20)
         assert (refused.value.kind, refused.value.facts["limit"]) == ("limit-reached", 4)
+
+    asyncio.run(run())
+
+
+def test_swarm_names_its_members_that_do_not_run_and_why() -> None:
+    server = ReadyApiServer()
+
+    async def run() -> None:
+        swarm_tasks = SwarmTasks(Api(server), CATALOG, server.view)
+        await create_swarm(swarm_tasks, "u-0", "t-0", wait=20, count=3)
+        (claim, *_) = server.list(CLAIMS)
+        claim["metadata"]["annotations"] = {SUSPENDED_BECAUSE: "budget"}
+        server.put(CLAIMS, claim)
+        status = await swarm_tasks.find("u-0", "t-0")
+        name = claim["metadata"]["name"]
+        assert (status.state, status.why) == ("creating", f"{name} is suspending: its suspension has begun")
 
     asyncio.run(run())

@@ -6,14 +6,11 @@ import asyncio
 import json
 import socket
 import sys
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from hypothesis import given
@@ -31,6 +28,7 @@ from agentenv.service.kube.client import (
     collect,
 )
 from tests.fast.service.fake_api_server import run
+from tests.stub_server import Request, Response, stub_server
 
 READ = {"metadata": {"name": "a", "namespace": "sandbox-box", "uid": "u", "resourceVersion": "7"}}
 TOKEN = {
@@ -53,40 +51,21 @@ class Server:
 def server() -> Iterator[Server]:
     recorder = Server()
 
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            split = urlsplit(self.path)
-            recorder.requests.append(
-                {
-                    "do": f"{self.command} {split.path}",
-                    "query": {key: values[0] for key, values in parse_qs(split.query).items()},
-                    "body": json.loads(self.rfile.read(length)) if length else None,
-                    "type": self.headers.get("Content-Type"),
-                    "who": self.headers.get("Authorization"),
-                }
-            )
-            status, document = recorder.answers.pop(0)
-            body = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def respond(request: Request) -> Response:
+        recorder.requests.append(
+            {
+                "do": f"{request.method} {request.path}",
+                "query": {key: values[0] for key, values in request.query.items()},
+                "body": request.json(),
+                "type": request.headers.get("Content-Type"),
+                "who": request.headers.get("Authorization"),
+            }
+        )
+        return Response(*recorder.answers.pop(0), {"Content-Type": "application/json"})
 
-        do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the library's names
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-            """Nobody reads it."""
-
-    listening = HTTPServer(("127.0.0.1", 0), Handler)
-    recorder.url = f"http://127.0.0.1:{listening.server_port}"
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield recorder
-    listening.shutdown()
-    listening.server_close()
-    thread.join()
+    with stub_server(respond) as port:
+        recorder.url = f"http://127.0.0.1:{port}"
+        yield recorder
 
 
 @pytest.fixture

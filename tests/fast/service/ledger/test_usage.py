@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from agentenv.core.ledger.holdings import Holding, Pod, Span
 from agentenv.core.ledger.rows import Row
-from agentenv.service.ledger.usage import CPU, MEMORY, NETWORK, REST_SECONDS, SLOW_SECONDS, Meter, Prometheus
+from agentenv.service.aws.remote import DEADLINE_SECONDS
+from agentenv.service.ledger.usage import (
+    CPU,
+    MEMORY,
+    NETWORK,
+    REST_SECONDS,
+    SLOW_SECONDS,
+    TIMEOUT_SECONDS,
+    Meter,
+    Prometheus,
+)
+from tests.stub_server import Request, Response, stub_server
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -53,25 +60,15 @@ def fake() -> FakePrometheus:
 
 @pytest.fixture
 def prometheus(fake: FakePrometheus) -> Iterator[Prometheus]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            query = parse_qs(urlsplit(self.path).query)
-            fake.queries.append(query)
-            fake.at += fake.takes
-            value = fake.answer(query["query"][0])
-            result = [{"metric": {}, "value": [0, value]}] if value else []
-            self.send_response(fake.status)
-            self.end_headers()
-            self.wfile.write(json.dumps({"status": "success", "data": {"result": result}}).encode())
+    def respond(request: Request) -> Response:
+        fake.queries.append(request.query)
+        fake.at += fake.takes
+        value = fake.answer(request.query["query"][0])
+        result = [{"metric": {}, "value": [0, value]}] if value else []
+        return Response(fake.status, {"status": "success", "data": {"result": result}})
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield Prometheus(f"http://127.0.0.1:{server.server_address[1]}", lambda: fake.at)
-    server.shutdown()
-    server.server_close()
+    with stub_server(respond) as port:
+        yield Prometheus(f"http://127.0.0.1:{port}", lambda: fake.at)
 
 
 def test_usage_counts_where_it_exceeds_the_requests(prometheus: Prometheus, fake: FakePrometheus) -> None:
@@ -144,3 +141,7 @@ def test_prometheus_is_queried_without_a_proxy(prometheus: Prometheus, monkeypat
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     assert prometheus.used(ROW) is not None
+
+
+def test_prometheus_that_hangs_gives_up_before_the_deadline_of_the_ledger() -> None:
+    assert SLOW_SECONDS + TIMEOUT_SECONDS < DEADLINE_SECONDS

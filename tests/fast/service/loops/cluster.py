@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,7 @@ OWNER = "u-1"
 class RecordedMetrics:
     slept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     restarts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    missed: list[str] = field(default_factory=list[str])
     found: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
 
     def suspended(self, sandbox_class: str, because: str) -> None:
@@ -39,6 +41,9 @@ class RecordedMetrics:
 
     def restarted(self, sandbox_class: str, why: str) -> None:
         self.restarts.append((sandbox_class, why))
+
+    def missed_pod(self, namespace: str) -> None:
+        self.missed.append(namespace)
 
     def findings(self, loop: str, counts: Mapping[str, int]) -> None:
         self.found[loop] = counts
@@ -110,6 +115,12 @@ class Cluster:
     def notes(self, kind: Any = CLAIMS, name: str = "w-1") -> Document:
         found = self.server.find(kind, name, None if kind is VOLUMES else SPACE)
         return section((found or {"metadata": {}})["metadata"], "annotations")
+
+    def destruction_record(self, volume: str) -> dict[str, Any]:
+        """Return the record of a volume's destruction; an empty one without it."""
+        pages = self.server.list(CONFIGURATIONS, "default")
+        rows = {name: json.loads(text) for page in pages for name, text in section(page, "data").items()}
+        return rows.get(volume, {})
 
     def mode(self, name: str = "w-1") -> str:
         return self.server.objects[SANDBOXES, SPACE, f"box-{name}"]["spec"]["operatingMode"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from agentenv.core.lifecycle.retention import HOLD
 from agentenv.core.service.home_emptying import EMPTYING_LABEL, MOST, NAME
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
-from agentenv.service.kube.client import CONFIGURATIONS, JOBS, VOLUME_CLAIMS, VOLUMES, Document, section
+from agentenv.service.kube.client import JOBS, VOLUME_CLAIMS, VOLUMES, Document
 from agentenv.service.ledger.read_holdings import _volume as ledger_volume
 from agentenv.service.loops.retention import apply_retention, destroy_on_request
 from agentenv.service.loops.slots import is_ours
@@ -84,12 +82,6 @@ def volume_of(cluster: Cluster) -> Document | None:
     return cluster.server.find(VOLUMES, "pv-w-9")
 
 
-def record(cluster: Cluster) -> dict[str, Any]:
-    pages = cluster.server.list(CONFIGURATIONS, "default")
-    rows = {name: json.loads(text) for page in pages for name, text in section(page, "data").items()}
-    return rows.get("pv-w-9", {})
-
-
 def passes(cluster: Cluster, controllers: Controllers, most: int = 12) -> None:
     """Run passes of both loops and the controllers until the volume is gone and its record complete."""
     for _ in range(most):
@@ -109,7 +101,7 @@ def test_an_expired_home_is_emptied_before_its_access_point_goes(cluster: Cluste
     assert (controllers.emptied, controllers.deleted_with_files) == ([OBJECT], [])
     assert volume_of(cluster) is None
     assert [cluster.server.find(kind, OBJECT, NAME) for kind in (JOBS, VOLUME_CLAIMS)] == [None, None]
-    recorded = record(cluster)
+    recorded = cluster.destruction_record("pv-w-9")
     assert (recorded["class"], recorded["workspace"]) == ("box", "w-9")
     assert {"decided", "emptied", "gone"} <= set(recorded)
 
@@ -172,7 +164,7 @@ def test_killed_at_any_write_it_is_completed(cluster: Cluster, change: int, requ
     controllers.act()
     passes(cluster, controllers)
     assert (controllers.emptied, controllers.deleted_with_files, volume_of(cluster)) == ([OBJECT], [], None)
-    assert {"emptied", "gone"} <= set(record(cluster))
+    assert {"emptied", "gone"} <= set(cluster.destruction_record("pv-w-9"))
 
 
 def test_a_workspace_cannot_be_restored_from_a_home_that_is_being_emptied(cluster: Cluster) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from agentenv.core.lifecycle.restore import NOBODY
 from agentenv.core.lifecycle.retention import HOLD
 from agentenv.core.values.timestamps import format_timestamp, format_whole_seconds
 from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
-from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, VOLUMES, KubeApiError, section
+from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, VOLUMES, KubeApiError
 from agentenv.service.kube.clock import FRESH, ServerClock
 from agentenv.service.loops.catalog import loops_of_workspaces
 from agentenv.service.loops.retention import MOST as AT_MOST
@@ -37,16 +36,10 @@ def policy(cluster: Cluster, name: str = "pv-w-9") -> str:
     return found["spec"]["persistentVolumeReclaimPolicy"] if found else "gone"
 
 
-def record(cluster: Cluster) -> dict[str, Any]:
-    pages = cluster.server.list(CONFIGURATIONS, "default")
-    rows = {name: json.loads(text) for page in pages for name, text in section(page, "data").items()}
-    return rows.get("pv-w-9", {})
-
-
 def test_expired_data_is_destroyed_with_a_record_of_its_owner(cluster: Cluster) -> None:
     assert run(apply_retention, cluster.context(), always).steps == 1
     assert policy(cluster) == "Delete"
-    destruction = record(cluster)
+    destruction = cluster.destruction_record("pv-w-9")
     assert (destruction["owner"], destruction["workspace"], destruction["class"], destruction["by"]) == (
         "u-1",
         "w-9",
@@ -62,7 +55,7 @@ def test_expired_data_is_destroyed_with_a_record_of_its_owner(cluster: Cluster) 
     assert run(apply_retention, cluster.context(), always).steps == 0
     del cluster.server.objects[VOLUMES, "", "pv-w-9"]
     assert run(apply_retention, cluster.context(), always).steps == 1
-    assert record(cluster)["gone"] == format_timestamp(START)
+    assert cluster.destruction_record("pv-w-9")["gone"] == format_timestamp(START)
     assert run(apply_retention, cluster.context(), always).steps == 0
 
 
@@ -78,13 +71,13 @@ def test_an_interrupted_destruction_is_completed_with_one_record(cluster: Cluste
     assert policy(cluster) == "Retain"
     cluster.server.before = lambda _: None
     run(apply_retention, cluster.context(), always)
-    assert (policy(cluster), bool(record(cluster))) == ("Delete", True)
+    assert (policy(cluster), bool(cluster.destruction_record("pv-w-9"))) == ("Delete", True)
 
 
 def test_nothing_is_destroyed_while_the_time_is_not_known(cluster: Cluster) -> None:
     blind = ServerClock(lambda: START)
     assert run(apply_retention, cluster.context(clock=blind), always).steps == 0
-    assert (policy(cluster), record(cluster)) == ("Retain", {})
+    assert (policy(cluster), cluster.destruction_record("pv-w-9")) == ("Retain", {})
     # A replica whose own clock is a month ahead goes by the server's.
     passed = [0.0]
     ahead = ServerClock(lambda: START + 30 * DAY, monotonic=lambda: passed[0])
@@ -272,7 +265,7 @@ def test_requested_destruction_does_not_wait_for_a_full_pass(requested: Cluster)
     assert any(loop.name == "destroying" and loop.every <= 10 for loop in loops_of_workspaces(requested.context()))
     assert run(destroy_on_request, requested.context(), always).steps == 1
     assert (policy(requested), policy(requested, "pv-w-8")) == ("Delete", "Retain")
-    assert record(requested)["workspace"] == "w-9"
+    assert requested.destruction_record("pv-w-9")["workspace"] == "w-9"
     assert run(destroy_on_request, requested.context(), always).steps == 0
 
 
@@ -293,7 +286,7 @@ def test_interrupted_requested_destruction_is_completed_with_one_record(requeste
         + run(apply_retention, requested.context(), always).steps
         >= 1
     )
-    assert (policy(requested), bool(record(requested))) == ("Delete", True)
+    assert (policy(requested), bool(requested.destruction_record("pv-w-9"))) == ("Delete", True)
 
 
 def test_requested_destruction_waits_for_the_release_and_the_claims(requested: Cluster) -> None:

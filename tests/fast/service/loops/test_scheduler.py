@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agentenv.service.loops.scheduler import LONGEST_PAUSE, Loop, PassResult, Scheduler, ShouldContinue
 from agentenv.service.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    import pytest
 
 
 class Clock:
@@ -148,6 +152,14 @@ def test_a_pass_with_failed_objects_counts_as_failed() -> None:
     for _ in range(20):
         stage.turn(10.0)
     assert (len(passes), stage.failures("loop")) == (21, 21)
+
+
+def test_log_names_the_objects_that_failed_and_counts_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    failures = tuple(f"w-{number}: it could not be" for number in range(7))
+    loop, _ = counting("loop", lambda: PassResult(failures=failures))
+    Stage(loop).turn()
+    (record,) = (each for each in caplog.records if "objects failed" in each.getMessage())
+    assert record.__dict__["facts"]["why"] == "; ".join(failures[:5]) + "; and 2 more"
 
 
 def test_a_pass_with_more_left_is_followed_at_once_despite_failures() -> None:

@@ -216,15 +216,22 @@ async def changes_at_once_are_all_made(subject: Subject) -> None:
     assert changed.labels == dict.fromkeys(["first", *names], "yes")
 
 
-async def a_budget_that_was_changed_meanwhile_is_not_set(subject: Subject) -> None:
+async def a_change_that_is_refused_for_what_it_finds_is_not_made(subject: Subject) -> None:
     created = await subject.create(budget=Decimal(5))
     held = {MISSING: ChildBudget(subject.owner, Decimal(2), datetime.now(UTC).replace(microsecond=0), "a")}
     taken = Changes(budget=Decimal(3), child_budgets=ChildBudgets(held))
     await subject.backend.change(created.id, lambda _: taken)
-    late = Changes(budget=Decimal(5), budget_was=Decimal(5))
-    await refused(subject.backend.update(created.id, late, wait=0), "busy")
-    lowered = Changes(budget=Decimal(1), budget_was=Decimal(3))
-    workspace = (await subject.backend.update(created.id, lowered, wait=0)).workspace
+
+    def setting(budget: Decimal, *, was: Decimal) -> Callable[[Workspace], Changes]:
+        def build(workspace: Workspace) -> Changes:
+            if workspace.budget != was:
+                raise Problem("busy", "it was changed meanwhile", "repeat the request")
+            return Changes(budget=budget)
+
+        return build
+
+    await refused(subject.backend.change(created.id, setting(Decimal(5), was=Decimal(5))), "busy")
+    workspace = (await subject.backend.change(created.id, setting(Decimal(1), was=Decimal(3)))).workspace
     assert (workspace.budget, workspace.child_budgets) == (Decimal(1), ChildBudgets(held))
 
 
@@ -282,7 +289,7 @@ CONTRACT: tuple[Callable[[Subject], Awaitable[None]], ...] = (
     the_end_of_a_chat_is_recorded_once,
     a_timeout_starts_anew_once_it_is_over,
     changes_at_once_are_all_made,
-    a_budget_that_was_changed_meanwhile_is_not_set,
+    a_change_that_is_refused_for_what_it_finds_is_not_made,
     a_missing_workspace_is_not_found,
     a_running_workspace_has_events_and_an_address_of_its_claim,
 )

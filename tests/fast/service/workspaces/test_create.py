@@ -12,6 +12,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from agentenv.core.classes import releases
+from agentenv.core.classes.plan import ClassPlan
+from agentenv.core.classes.template import release_hash
 from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, KubeApiError
@@ -36,6 +39,23 @@ def pool(stage: Stage, name: str, ready: int, replicas: int = 2) -> None:
     about = {"name": name, "namespace": "sandbox-standard", "labels": labels}
     counted = {"readyReplicas": ready}
     stage.server.put("sandboxwarmpools", {"metadata": about, "spec": {"replicas": replicas}, "status": counted})
+
+
+def test_creates_do_not_hash_the_template_of_their_class_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def counted(plan: ClassPlan, image: str) -> str:
+        hashed.append(image)
+        return release_hash(plan, image)
+
+    monkeypatch.setattr(releases, "release_hash", counted)
+
+    async def act(stage: Stage) -> None:
+        for key in ("one", "two", "three"):
+            await stage.backend.create(request_of(key=key), wait=0)
+
+    on_stage(act)
+    assert len(hashed) == 1
 
 
 def test_a_warm_volume_is_retained_before_the_handover() -> None:

@@ -90,6 +90,9 @@ class NoMetrics:
     def restarted(self, sandbox_class: str, why: str) -> None:
         raise AssertionError(f"{sandbox_class} restarts: {why}")
 
+    def missed_pod(self, namespace: str) -> None:
+        raise AssertionError(f"a pod of {namespace} was missed")
+
     def findings(self, loop: str, counts: Mapping[str, int]) -> None:
         raise AssertionError(f"{loop} found {counts}")
 

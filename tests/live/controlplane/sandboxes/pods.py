@@ -73,6 +73,7 @@ def sandbox_spec(*command: str, home: Object | None = None, **more: Any) -> Obje
         "volumeMounts": [
             {**_OPT, "readOnly": True},
             {"name": "workspaced", "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True},
+            {"name": "workspaced", "mountPath": "/etc/group", "subPath": "group", "readOnly": True},
             {"name": "podinfo", "mountPath": "/etc/podinfo", "readOnly": True},
             {"name": "workspaced-keys", "mountPath": "/etc/workspaced", "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of the sandbox
@@ -80,7 +81,8 @@ def sandbox_spec(*command: str, home: Object | None = None, **more: Any) -> Obje
         ],
         **more.pop("container", {}),
     }
-    passwd = ["/opt/workspaced/workspaced", "passwd", "--to", "/opt/workspaced/passwd", "--home", "/home/agent"]
+    files = ["--to", "/opt/workspaced/passwd", "--group", "/opt/workspaced/group"]
+    passwd = ["/opt/workspaced/workspaced", "passwd", *files, "--home", "/home/agent"]
     install = {"command": ["/workspaced", "install", "/opt/workspaced"], "volumeMounts": [_OPT]}
     return {
         "securityContext": {"runAsUser": UID, "runAsGroup": UID, "runAsNonRoot": True},

@@ -63,9 +63,18 @@ def container_of(pod: Object) -> Object:
 
 def test_command_runs_as_the_user_of_the_template_in_its_home(cluster: SandboxCluster) -> None:
     pod = cluster.start("first")
-    script = "id -u; whoami; pwd; cat /etc/podinfo/uid; echo; uname -n; touch /etc/x 2>&1 | wc -l; cat /proc/net/dev"
-    uid, user, home, pod_uid, hostname, refused, *interfaces = cluster.run(pod, script).stdout.splitlines()
-    assert (uid, user, home, pod_uid, hostname) == (str(UID), "user", "/home/agent", pod["metadata"]["uid"], "first")
+    script = (
+        "id -u; whoami; id -Gn; pwd; cat /etc/podinfo/uid; echo; uname -n; touch /etc/x 2>&1 | wc -l; cat /proc/net/dev"
+    )
+    uid, user, groups, home, pod_uid, hostname, refused, *interfaces = cluster.run(pod, script).stdout.splitlines()
+    assert (uid, user, groups, home, pod_uid, hostname) == (
+        str(UID),
+        "user",
+        "user",
+        "/home/agent",
+        pod["metadata"]["uid"],
+        "first",
+    )
     assert refused.strip() == "1"
     assert [line.split(":")[0].strip() for line in interfaces[2:]] == ["lo", "eth0"]
 

@@ -2,7 +2,7 @@
 
 The sandbox has the environment of a class's template and a read-only image. Packages come from files: no registry is
 reached; pipx uses uv, because with pip it fetches a newer pip. A tool that the image lacks is brought into the home, as
-users do: pipx, uv, and the toolchain of cargo. One that this machine lacks is not tried.
+users do: pipx, uv, mise, and the toolchain of cargo. One that this machine lacks is not tried.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import io
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from agentenv.core.classes.pods.environment import variables
+from tests.live import npm_packages
 from tests.live.controlplane.sandboxes.conftest import SandboxCluster
 from tests.live.controlplane.sandboxes.pods import UID
 
@@ -34,6 +36,9 @@ Object = dict[str, Any]
 HOME = "/home/agent"
 WHEEL, PACKAGE = "/tmp/rehearsed-1.0-py3-none-any.whl", "/tmp/rehearsed.tgz"  # noqa: S108 - of the sandbox
 GO_PROGRAM = b'package main\n\nimport "os"\n\nfunc main() { os.Stdout.WriteString("by-go\\n") }\n'
+MISE, ARCHIVE = "2026.9.15", "/tmp/served/by-mise.tar.gz"  # noqa: S108 - of the sandbox
+SERVED = "http://127.0.0.1:8000"
+MISE_PLATFORMS = {"x86_64": "linux-x64", "aarch64": "linux-arm64"}
 _METADATA = "Metadata-Version: 2.1\nName: rehearsed\nVersion: 1.0\n"
 _WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _ENTRY = "[console_scripts]\nby-{name} = rehearsed:main\n"
@@ -69,6 +74,16 @@ def npm_package(tool: str) -> bytes:
     return content.getvalue()
 
 
+def program_archive(tool: str) -> bytes:
+    """Return an archive with one program, which prints its name."""
+    content, text = io.BytesIO(), f"#!/bin/sh\necho by-{tool}\n".encode()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        member = tarfile.TarInfo(f"by-{tool}")
+        member.size, member.mode = len(text), 0o755
+        archive.addfile(member, io.BytesIO(text))
+    return content.getvalue()
+
+
 def upload(content: bytes, path: str) -> str:
     """Return a script that writes a file."""
     return f"base64 -d > {path} <<'END'\n{base64.encodebytes(content).decode()}END\n"
@@ -84,6 +99,13 @@ INSTALL = {
     + upload(b"module by-go\n\ngo 1.20\n", "go.mod")
     + upload(GO_PROGRAM, "main.go")
     + "PATH=$PATH:/usr/local/go/bin GOTOOLCHAIN=local go install .",
+    # mise fetches by HTTP alone: a server in the sandbox has the archive
+    "mise": "mkdir /tmp/served\n"
+    + upload(program_archive("mise"), ARCHIVE)
+    + "/usr/bin/python3 -m http.server 8000 --bind 127.0.0.1 --directory /tmp/served >/dev/null 2>&1 &\n"
+    + f"until /usr/bin/python3 -c 'import urllib.request as r; r.urlopen(\"{SERVED}\")' 2>/dev/null; do :; done\n"
+    + f"mise use --global 'http:by-mise[url={SERVED}/by-mise.tar.gz]@1.0'\nkill $!\n"
+    + "ln -s ~/.local/share/mise/shims/by-mise ~/.local/bin/",
     "cargo": "mkdir -p /tmp/by-cargo/src\ncd /tmp/by-cargo\n"
     + upload(b'[package]\nname = "by-cargo"\nversion = "1.0.0"\nedition = "2021"\n', "Cargo.toml")
     + upload(b'fn main() { println!("by-cargo"); }\n', "src/main.rs")
@@ -100,9 +122,9 @@ def bring(tool: str, own: str, home: Path) -> None:
             source = Path(sysroot.stdout.strip(), name).resolve()
             shutil.copytree(source, home / ".toolchain" / name, copy_function=_link, symlinks=True)
         os.chown(home / ".toolchain", UID, UID)  # it is moved to the layout of homes
-    if tool in {"pipx", "uv"}:
+    if tool in {"pipx", "uv", "mise"}:
         (home / ".local" / "bin").mkdir(parents=True)
-        shutil.copy(Path(own).with_name("uv"), home / ".local" / "bin")
+        shutil.copy(own if tool == "mise" else Path(own).with_name("uv"), home / ".local" / "bin")
     if tool == "pipx":
         show = "import site; print(site.getusersitepackages())"
         packages = subprocess.run(
@@ -139,7 +161,10 @@ def _link(source: str, target: str) -> None:
 
 @pytest.mark.parametrize("tool", INSTALL)
 def test_installed_packages_survive_suspension(cluster: SandboxCluster, tool: str) -> None:
-    own = shutil.which(tool, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/local/go/bin")
+    places = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/local/go/bin"
+    if tool == "mise":
+        places = str(npm_packages.installed(f"@jdxcode/mise-{MISE_PLATFORMS[platform.machine()]}", MISE) / "bin")
+    own = shutil.which(tool, path=places)
     if own is None:
         pytest.skip(f"this machine has no {tool}")
     source, folder = cluster.home(f"tools-{tool}")

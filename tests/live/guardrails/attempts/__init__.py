@@ -11,6 +11,7 @@ from tests.live.guardrails.attempts import (
     namespaces,
     network,
     owners,
+    platform_pods,
     running,
     sandboxes,
     shapes,
@@ -33,4 +34,5 @@ ATTEMPTS: tuple[Attempt, ...] = (
     *namespaces.ATTEMPTS,
     *home_metering.ATTEMPTS,
     *emptying.ATTEMPTS,
+    *platform_pods.ATTEMPTS,
 )

@@ -81,6 +81,31 @@ class Table:
         self.rows.append(Attempt(self.policy, tuple(rules.split()), what, user, request, True, reaches_node))
 
 
+def claim_path(guarded: Guarded) -> str:
+    """Return the path of the claim that exists."""
+    return guarded.extension("sandboxclaims", guarded.claim)
+
+
+def sandbox_path(guarded: Guarded) -> str:
+    """Return the path of its sandbox."""
+    return guarded.extension("sandboxes", guarded.sandbox)
+
+
+def pod_path(guarded: Guarded) -> str:
+    """Return the path of its pod."""
+    return guarded.core("pods", guarded.sandbox)
+
+
+def volume_path(guarded: Guarded) -> str:
+    """Return the path of the volume of its home."""
+    return f"/api/v1/persistentvolumes/{guarded.volume}"
+
+
+def enter(namespace: str) -> Callable[[Guarded], Request]:
+    """Run a command in any pod of a namespace."""
+    return lambda _: Request("GET", f"/api/v1/namespaces/{namespace}/pods/any/exec?command=true", dry=False)
+
+
 def create(obj: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
     """Create an object."""
 

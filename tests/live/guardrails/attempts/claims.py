@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import USER_LABEL, VOLUME_RETAINED
 from agentenv.core.workspaces.workspace import BUDGET, DEADLINE, IDLE_AFTER, LAST_ACTIVE, LEASES, SHARED
-from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, changed, create, merge, patch, put
+from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, changed, claim_path, create, merge, patch, put
 from tests.live.guardrails.guarded import (
     CLASS,
     CONTROLLER,
@@ -13,7 +13,6 @@ from tests.live.guardrails.guarded import (
     INSIDER,
     LOOSE,
     SERVICE,
-    Guarded,
     Object,
     claim,
     swarm,
@@ -22,10 +21,6 @@ from tests.live.guardrails.guarded import (
 ATTEMPTS: list[Attempt] = []
 _claims = Table("claims", ATTEMPTS)
 _META = "spec|additionalPodMetadata|labels|sandbox.users.io/user"
-
-
-def _existing(guarded: Guarded) -> str:
-    return guarded.extension("sandboxclaims", guarded.claim)
 
 
 def _address(obj: Object) -> None:
@@ -71,7 +66,7 @@ _claims.refused(
     "claim-class",
     "that says later that it is of another class",
     INSIDER,
-    merge(_existing, {"metadata": {"labels": {CLASS_LABEL: LOOSE}}}),
+    merge(claim_path, {"metadata": {"labels": {CLASS_LABEL: LOOSE}}}),
 )
 _claims.passes(
     "claim-class",
@@ -82,7 +77,7 @@ _claims.passes(
 _claims.refused("claim-owner", "of nobody by server-side apply", INSIDER, apply(changed(claim, _nobody)))
 _claims.refused("claim-shutdown", "without an end", INSIDER, create(changed(claim, put("spec.lifecycle", None))))
 _claims.refused(
-    "claim-shutdown", "whose end is taken away", INSIDER, patch(_existing, {"op": "remove", "path": "/spec/lifecycle"})
+    "claim-shutdown", "whose end is taken away", INSIDER, patch(claim_path, {"op": "remove", "path": "/spec/lifecycle"})
 )
 _claims.refused(
     "claim-env", "with variables", INSIDER, create(changed(claim, put("spec.env", [{"name": "A", "value": "b"}])))
@@ -91,7 +86,7 @@ _claims.refused(
     "claim-env",
     "that is given variables by a JSON patch",
     INSIDER,
-    patch(_existing, {"op": "add", "path": "/spec/env", "value": [{"name": "A", "value": "b"}]}),
+    patch(claim_path, {"op": "add", "path": "/spec/env", "value": [{"name": "A", "value": "b"}]}),
 )
 _claims.refused(
     "claim-volumes",
@@ -103,7 +98,7 @@ _claims.refused(
     "claim-volumes",
     "that is given a volume by a merge patch",
     INSIDER,
-    merge(_existing, {"spec": {"volumeClaimTemplates": [{"metadata": {"name": "mine"}, "spec": {}}]}}),
+    merge(claim_path, {"spec": {"volumeClaimTemplates": [{"metadata": {"name": "mine"}, "spec": {}}]}}),
 )
 _claims.refused(
     "claim-pool",
@@ -145,7 +140,7 @@ _claims.refused(
     "claim-labels",
     "with an annotation that Kata reads, by a merge patch",
     INSIDER,
-    merge(_existing, {"spec": {"additionalPodMetadata": {"annotations": {"io.katacontainers.config.x": "y"}}}}),
+    merge(claim_path, {"spec": {"additionalPodMetadata": {"annotations": {"io.katacontainers.config.x": "y"}}}}),
 )
 _claims.refused(
     "claim-stays",
@@ -163,7 +158,7 @@ _claims.refused(
     "claim-stays",
     "whose wish to stay is taken away by a merge patch",
     INSIDER,
-    merge(_existing, {"spec": {"additionalPodMetadata": {"annotations": {"karpenter.sh/do-not-disrupt": None}}}}),
+    merge(claim_path, {"spec": {"additionalPodMetadata": {"annotations": {"karpenter.sh/do-not-disrupt": None}}}}),
 )
 _claims.refused(
     "claim-seat",
@@ -188,13 +183,13 @@ _claims.passes(
     create(changed(claim, put("spec|additionalPodMetadata|labels|sandbox.users.io/task", "t-1"))),
 )
 _claims.passes(
-    _EVERY, "that is given a finalizer", INSIDER, merge(_existing, {"metadata": {"finalizers": ["example.com/kept"]}})
+    _EVERY, "that is given a finalizer", INSIDER, merge(claim_path, {"metadata": {"finalizers": ["example.com/kept"]}})
 )
 _claims.passes(
     _EVERY,
     "whose status is written",
     INSIDER,
-    merge(lambda guarded: _existing(guarded) + "/status", {"status": {"conditions": []}}),
+    merge(lambda guarded: claim_path(guarded) + "/status", {"status": {"conditions": []}}),
 )
 _claims.passes(_EVERY, "of a task's swarm", SERVICE, create(lambda guarded: swarm(guarded).claims[0]))
 
@@ -212,14 +207,14 @@ for _key, _value in (
 ):
     _word = _key.rpartition("/")[2]
     _note = {"metadata": {"annotations": {_key: _value}}}
-    _records.refused("claim-record", f"{_word} by a merge patch", INSIDER, merge(_existing, _note))
+    _records.refused("claim-record", f"{_word} by a merge patch", INSIDER, merge(claim_path, _note))
     _records.refused(
         "claim-record",
         f"{_word} from the first",
         INSIDER,
         create(changed(claim, put(f"metadata|annotations|{_key}", _value))),
     )
-    _records.passes("claim-record", f"{_word} by the service", SERVICE, merge(_existing, _note))
+    _records.passes("claim-record", f"{_word} by the service", SERVICE, merge(claim_path, _note))
 _records.refused(
     "claim-record",
     "shared by server-side apply",
@@ -230,15 +225,15 @@ _records.refused(
     "claim-record",
     "a label of its owner's",
     INSIDER,
-    merge(_existing, {"metadata": {"labels": {"label.sandbox.users.io/team": "red"}}}),
+    merge(claim_path, {"metadata": {"labels": {"label.sandbox.users.io/team": "red"}}}),
 )
 _records.passes(
-    "claim-record", "a budget by a deployer", DEPLOYER, merge(_existing, {"metadata": {"annotations": {BUDGET: "1"}}})
+    "claim-record", "a budget by a deployer", DEPLOYER, merge(claim_path, {"metadata": {"annotations": {BUDGET: "1"}}})
 )
 _records.passes("claim-record", "as it should be", INSIDER, create(claim))
 _records.passes(
     "claim-record",
     "other annotations and labels",
     INSIDER,
-    merge(_existing, {"metadata": {"annotations": {"x": "y"}, "labels": {"x": "y"}}}),
+    merge(claim_path, {"metadata": {"annotations": {"x": "y"}, "labels": {"x": "y"}}}),
 )

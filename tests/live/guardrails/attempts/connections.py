@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.live.guardrails.attempts.attempt import Attempt, Request, Table
+from tests.live.guardrails.attempts.attempt import Attempt, Request, Table, pod_path
 from tests.live.guardrails.guarded import CONTROLLER, DEPLOYER, INSIDER, NODE, SERVICE, Guarded
 
 ATTEMPTS: list[Attempt] = []
-
-
-def _pod(guarded: Guarded) -> str:
-    return guarded.core("pods", guarded.sandbox)
 
 
 _connections = Table("doors", ATTEMPTS)
 for _way in ("exec?command=true&container=sandbox", "attach?container=sandbox", "portforward?ports=80", "proxy/"):
 
     def _into(guarded: Guarded, way: str = _way) -> Request:
-        return Request("GET", f"{_pod(guarded)}/{way}", dry=False)
+        return Request("GET", f"{pod_path(guarded)}/{way}", dry=False)
 
     _word = _way.partition("?")[0].strip("/")
     _connections.refused("pod-entered", f"{_word} by somebody who may edit everything", INSIDER, _into)

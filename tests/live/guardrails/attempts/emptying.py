@@ -6,7 +6,7 @@ from typing import Any
 
 from agentenv.core.service import home_emptying
 from agentenv.core.service.home_emptying import NAME
-from tests.live.guardrails.attempts.attempt import Attempt, Request, Table, changed, create, put
+from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, enter, put
 from tests.live.guardrails.guarded import DEPLOYER, INSIDER, JOBS, SERVICE, Guarded, Object, plain
 
 ATTEMPTS: list[Attempt] = []
@@ -36,14 +36,9 @@ for _thing, _word in ((_job, "a Job"), (_claim, "a volume claim")):
     _emptying.passes("emptying-by", f"{_word} by the service", SERVICE, create(_thing))
 _emptying.passes("emptying-by", "a pod, by the controller of Jobs", JOBS, create(_pod))
 
-
-def _into(_: Guarded) -> Request:
-    return Request("GET", f"/api/v1/namespaces/{NAME}/pods/any/exec?command=true", dry=False)
-
-
 for _user, _who in ((INSIDER, "somebody"), (SERVICE, "the service"), (JOBS, "the controller of Jobs")):
-    _emptying.refused("emptying-entered", f"exec by {_who}", _user, _into)
-_emptying.passes("emptying-entered", "exec by a deployer", DEPLOYER, _into, reaches_node=True)
+    _emptying.refused("emptying-entered", f"exec by {_who}", _user, enter(NAME))
+_emptying.passes("emptying-entered", "exec by a deployer", DEPLOYER, enter(NAME), reaches_node=True)
 
 _jobs = Table("emptying-jobs", ATTEMPTS)
 _CONTAINER = "spec.template.spec.containers.0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentenv.core.service.home_metering import NAME, volume
-from tests.live.guardrails.attempts.attempt import Attempt, Request, Table, changed, create, merge, put
+from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, enter, merge, put
 from tests.live.guardrails.guarded import (
     CRON,
     DEPLOYER,
@@ -77,11 +77,6 @@ _looking.passes(
 _looking.passes("looking-by", "a job, by the controller of CronJobs", CRON, create(_job))
 _looking.passes("looking-by", "a pod, by the controller of jobs", JOBS, create(_pod))
 
-
-def _into(_: Guarded) -> Request:
-    return Request("GET", f"/api/v1/namespaces/{NAME}/pods/any/exec?command=true", dry=False)
-
-
 for _user, _who in ((INSIDER, "somebody"), (SERVICE, "the service"), (JOBS, "the controller of jobs")):
-    _looking.refused("looking-entered", f"exec by {_who}", _user, _into)
-_looking.passes("looking-entered", "exec by a deployer", DEPLOYER, _into, reaches_node=True)
+    _looking.refused("looking-entered", f"exec by {_who}", _user, enter(NAME))
+_looking.passes("looking-entered", "exec by a deployer", DEPLOYER, enter(NAME), reaches_node=True)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from agentenv.core.classes.names import USER_LABEL
-from tests.live.guardrails.attempts.attempt import STRATEGIC, Attempt, Table, apply, merge, patch
+from tests.live.guardrails.attempts.attempt import (
+    STRATEGIC,
+    Attempt,
+    Table,
+    apply,
+    claim_path,
+    merge,
+    patch,
+    pod_path,
+    sandbox_path,
+    volume_path,
+)
 from tests.live.guardrails.guarded import CONTROLLER, DEPLOYER, INSIDER, SERVICE, Guarded, Object, claim
 
 ATTEMPTS: list[Attempt] = []
 _POINTER = USER_LABEL.replace("/", "~1")
 _OTHER = {"metadata": {"labels": {USER_LABEL: "u-2"}}}
 _IN_POD = {"spec": {"podTemplate": {"metadata": {"labels": {USER_LABEL: "u-2"}}}}}
-
-
-def _claim(guarded: Guarded) -> str:
-    return guarded.extension("sandboxclaims", guarded.claim)
-
-
-def _sandbox(guarded: Guarded) -> str:
-    return guarded.extension("sandboxes", guarded.sandbox)
-
-
-def _pod(guarded: Guarded) -> str:
-    return guarded.core("pods", guarded.sandbox)
 
 
 def _other(guarded: Guarded) -> Object:
@@ -33,31 +32,33 @@ _claims.refused(
     "owner-kept",
     "another owner by a merge patch",
     SERVICE,
-    merge(_claim, {**_OTHER, "spec": {"additionalPodMetadata": {"labels": {USER_LABEL: "u-2"}}}}),
+    merge(claim_path, {**_OTHER, "spec": {"additionalPodMetadata": {"labels": {USER_LABEL: "u-2"}}}}),
 )
 _claims.refused("owner-kept", "another owner by server-side apply", DEPLOYER, apply(_other))
 _claims.refused(
     "owner-kept",
     "a label that is taken away by a JSON patch",
     INSIDER,
-    patch(_claim, {"op": "remove", "path": f"/metadata/labels/{_POINTER}"}),
+    patch(claim_path, {"op": "remove", "path": f"/metadata/labels/{_POINTER}"}),
 )
 _claims.passes("owner-kept", "the same owner again", INSIDER, apply(lambda guarded: claim(guarded, guarded.claim)))
 _claims.passes(
     "owner-kept",
     "an annotation",
     SERVICE,
-    merge(_claim, {"metadata": {"annotations": {"sandbox.users.io/kept": "true"}}}),
+    merge(claim_path, {"metadata": {"annotations": {"sandbox.users.io/kept": "true"}}}),
 )
 
 _sandboxes = Table("sandbox-owners", ATTEMPTS)
-_sandboxes.refused("owner-kept", "another owner of its pod by a merge patch", SERVICE, merge(_sandbox, _IN_POD))
-_sandboxes.refused("owner-kept", "another owner of its pod, by the controller", CONTROLLER, merge(_sandbox, _IN_POD))
+_sandboxes.refused("owner-kept", "another owner of its pod by a merge patch", SERVICE, merge(sandbox_path, _IN_POD))
+_sandboxes.refused(
+    "owner-kept", "another owner of its pod, by the controller", CONTROLLER, merge(sandbox_path, _IN_POD)
+)
 _sandboxes.refused(
     "owner-kept",
     "no owner of its pod by a JSON patch",
     DEPLOYER,
-    patch(_sandbox, {"op": "remove", "path": f"/spec/podTemplate/metadata/labels/{_POINTER}"}),
+    patch(sandbox_path, {"op": "remove", "path": f"/spec/podTemplate/metadata/labels/{_POINTER}"}),
 )
 _sandboxes.passes(
     "owner-kept",
@@ -67,16 +68,19 @@ _sandboxes.passes(
 )
 
 _pods = Table("pod-owners", ATTEMPTS)
-_pods.refused("owner-kept", "another owner by a merge patch", INSIDER, merge(_pod, _OTHER))
-_pods.refused("owner-kept", "another owner by a strategic patch", DEPLOYER, merge(_pod, _OTHER, STRATEGIC))
+_pods.refused("owner-kept", "another owner by a merge patch", INSIDER, merge(pod_path, _OTHER))
+_pods.refused("owner-kept", "another owner by a strategic patch", DEPLOYER, merge(pod_path, _OTHER, STRATEGIC))
 _pods.refused(
-    "owner-kept", "another owner, with its status", INSIDER, merge(lambda guarded: _pod(guarded) + "/status", _OTHER)
+    "owner-kept",
+    "another owner, with its status",
+    INSIDER,
+    merge(lambda guarded: pod_path(guarded) + "/status", _OTHER),
 )
 _pods.refused(
     "owner-kept",
     "no owner by a JSON patch",
     CONTROLLER,
-    patch(_pod, {"op": "remove", "path": f"/metadata/labels/{_POINTER}"}),
+    patch(pod_path, {"op": "remove", "path": f"/metadata/labels/{_POINTER}"}),
 )
 _pods.passes(
     "owner-kept", "the first owner", CONTROLLER, merge(lambda guarded: guarded.core("pods", guarded.idle), _OTHER)
@@ -85,12 +89,8 @@ _pods.passes(
     "owner-kept",
     "a status",
     "node",
-    merge(lambda guarded: _pod(guarded) + "/status", {"status": {"message": "well"}}, STRATEGIC),
+    merge(lambda guarded: pod_path(guarded) + "/status", {"status": {"message": "well"}}, STRATEGIC),
 )
-
-
-def _volume(guarded: Guarded) -> str:
-    return f"/api/v1/persistentvolumes/{guarded.volume}"
 
 
 def _owned(guarded: Guarded) -> str:
@@ -116,7 +116,7 @@ _volumes.refused(
 _volumes.refused(
     "owner-kept", "another owner, with its status", SERVICE, merge(lambda guarded: _owned(guarded) + "/status", _OTHER)
 )
-_volumes.passes("owner-kept", "the first owner", SERVICE, merge(_volume, _OTHER))
+_volumes.passes("owner-kept", "the first owner", SERVICE, merge(volume_path, _OTHER))
 _volumes.passes("owner-kept", "another label", INSIDER, merge(_owned, {"metadata": {"labels": {"x": "y"}}}))
 _volumes.passes(
     "owner-kept",

@@ -14,6 +14,7 @@ from tests.live.guardrails.attempts.attempt import (
     delete,
     merge,
     patch,
+    pod_path,
     put,
     replace,
 )
@@ -35,12 +36,8 @@ ATTEMPTS: list[Attempt] = []
 _OTHER = "registry.example.com/other@sha256:" + "cd" * 32
 
 
-def _pod(guarded: Guarded) -> str:
-    return guarded.core("pods", guarded.sandbox)
-
-
 def _status(guarded: Guarded) -> str:
-    return _pod(guarded) + "/status"
+    return pod_path(guarded) + "/status"
 
 
 _makers = Table("pod-makers", ATTEMPTS)
@@ -66,31 +63,31 @@ _unchanged.refused(
     "pod-unchanged",
     "another image by a JSON patch",
     INSIDER,
-    patch(_pod, {"op": "replace", "path": "/spec/containers/0/image", "value": _OTHER}),
+    patch(pod_path, {"op": "replace", "path": "/spec/containers/0/image", "value": _OTHER}),
 )
 _unchanged.refused(
     "pod-unchanged",
     "another image by a strategic patch",
     DEPLOYER,
-    merge(_pod, {"spec": {"containers": [{"name": "sandbox", "image": _OTHER}]}}, STRATEGIC),
+    merge(pod_path, {"spec": {"containers": [{"name": "sandbox", "image": _OTHER}]}}, STRATEGIC),
 )
 _unchanged.refused(
     "pod-unchanged",
     "one more toleration",
     CONTROLLER,
-    patch(_pod, {"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}),
+    patch(pod_path, {"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}),
 )
 _unchanged.refused(
     "pod-moved",
     "another class's label by a merge patch",
     INSIDER,
-    merge(_pod, {"metadata": {"labels": {"sandbox.users.io/class": "other"}}}),
+    merge(pod_path, {"metadata": {"labels": {"sandbox.users.io/class": "other"}}}),
 )
 _unchanged.refused(
     "pod-moved",
     "no class's label by a JSON patch",
     CONTROLLER,
-    patch(_pod, {"op": "remove", "path": "/metadata/labels/sandbox.users.io~1class"}),
+    patch(pod_path, {"op": "remove", "path": "/metadata/labels/sandbox.users.io~1class"}),
 )
 _unchanged.refused(
     "pod-moved",
@@ -102,17 +99,17 @@ _unchanged.refused(
     "pod-moved",
     "another release's label by all of it",
     DEPLOYER,
-    replace(_pod, put("metadata|labels|sandbox.users.io/release", "x")),
+    replace(pod_path, put("metadata|labels|sandbox.users.io/release", "x")),
 )
 _unchanged.refused(
-    "pod-disowned", "no Sandbox", INSIDER, patch(_pod, {"op": "remove", "path": "/metadata/ownerReferences"})
+    "pod-disowned", "no Sandbox", INSIDER, patch(pod_path, {"op": "remove", "path": "/metadata/ownerReferences"})
 )
 _unchanged.refused(
     "pod-disowned",
     "one Sandbox more",
     DEPLOYER,
     patch(
-        _pod,
+        pod_path,
         {
             "op": "add",
             "path": "/metadata/ownerReferences/-",
@@ -124,7 +121,7 @@ _unchanged.passes(
     "pod-unchanged pod-moved pod-disowned",
     "an annotation and a finalizer",
     INSIDER,
-    merge(_pod, {"metadata": {"annotations": {"x": "y"}, "finalizers": ["example.com/kept"]}}),
+    merge(pod_path, {"metadata": {"annotations": {"x": "y"}, "finalizers": ["example.com/kept"]}}),
 )
 _unchanged.passes(
     "pod-unchanged pod-moved pod-disowned",
@@ -136,7 +133,7 @@ _unchanged.passes(
     "pod-disowned",
     "no Sandbox, by the collector of what it leaves behind",
     COLLECTOR,
-    patch(_pod, {"op": "remove", "path": "/metadata/ownerReferences"}),
+    patch(pod_path, {"op": "remove", "path": "/metadata/ownerReferences"}),
 )
 
 
@@ -165,10 +162,10 @@ _unchanged.refused(
     merge(_idle, {"metadata": {"labels": {"sandbox.users.io/user": "x"}}}),
 )
 _unchanged.refused(
-    "pod-given", "a budget", INSIDER, merge(_pod, {"metadata": {"annotations": {"sandbox.users.io/budget": "1"}}})
+    "pod-given", "a budget", INSIDER, merge(pod_path, {"metadata": {"annotations": {"sandbox.users.io/budget": "1"}}})
 )
-_unchanged.passes("pod-given", "another label", INSIDER, merge(_pod, {"metadata": {"labels": {"x": "y"}}}))
-_unchanged.passes("pod-unchanged", "its end", INSIDER, delete(_pod))
+_unchanged.passes("pod-given", "another label", INSIDER, merge(pod_path, {"metadata": {"labels": {"x": "y"}}}))
+_unchanged.passes("pod-unchanged", "its end", INSIDER, delete(pod_path))
 
 _INSIDE: Object = {
     "metadata": {"labels": {"app": "x"}},
@@ -229,7 +226,7 @@ _parts = Table("pod-parts", ATTEMPTS)
 
 
 def _debug(guarded: Guarded) -> str:
-    return _pod(guarded) + "/ephemeralcontainers"
+    return pod_path(guarded) + "/ephemeralcontainers"
 
 
 def _resize(guarded: Guarded) -> str:

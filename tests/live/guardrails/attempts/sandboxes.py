@@ -7,12 +7,14 @@ from tests.live.guardrails.attempts.attempt import (
     Table,
     apply,
     changed,
+    claim_path,
     create,
     delete,
     ended,
     merge,
     patch,
     put,
+    sandbox_path,
 )
 from tests.live.guardrails.guarded import (
     COLLECTOR,
@@ -32,14 +34,6 @@ from tests.live.guardrails.guarded import (
 
 ATTEMPTS: list[Attempt] = []
 _VOLUME = "spec.volumeClaimTemplates.0.spec."
-
-
-def _sandbox(guarded: Guarded) -> str:
-    return guarded.extension("sandboxes", guarded.sandbox)
-
-
-def _claim(guarded: Guarded) -> str:
-    return guarded.extension("sandboxclaims", guarded.claim)
 
 
 def _template(guarded: Guarded) -> str:
@@ -67,7 +61,7 @@ _storage.passes(
     "sandbox-storage",
     "one that stands, put to sleep",
     SERVICE,
-    merge(_sandbox, {"spec": {"operatingMode": "Suspended"}}),
+    merge(sandbox_path, {"spec": {"operatingMode": "Suspended"}}),
 )
 
 _choices = Table("template-choices", ATTEMPTS)
@@ -139,33 +133,33 @@ _writers.refused(
     "sandbox-by",
     "an annotation of its pod",
     INSIDER,
-    merge(_sandbox, {"spec": {"podTemplate": {"metadata": {"annotations": {"x": "y"}}}}}),
+    merge(sandbox_path, {"spec": {"podTemplate": {"metadata": {"annotations": {"x": "y"}}}}}),
 )
 _writers.refused(
     "sandbox-by",
     "another's by its owner reference",
     INSIDER,
-    patch(_sandbox, {"op": "remove", "path": "/metadata/ownerReferences"}),
+    patch(sandbox_path, {"op": "remove", "path": "/metadata/ownerReferences"}),
 )
 _writers.refused(
     "sandbox-by",
     "a label that the pool looks for",
     INSIDER,
-    merge(_sandbox, {"metadata": {"labels": {"agents.x-k8s.io/warm-pool-sandbox": "x"}}}),
+    merge(sandbox_path, {"metadata": {"labels": {"agents.x-k8s.io/warm-pool-sandbox": "x"}}}),
 )
-_writers.refused("sandbox-by", "a Service for it", INSIDER, merge(_sandbox, {"spec": {"service": True}}))
+_writers.refused("sandbox-by", "a Service for it", INSIDER, merge(sandbox_path, {"spec": {"service": True}}))
 _writers.passes(
     "sandbox-by",
     "one that stands, put to sleep by an operator",
     INSIDER,
-    merge(_sandbox, {"spec": {"operatingMode": "Suspended"}}),
+    merge(sandbox_path, {"spec": {"operatingMode": "Suspended"}}),
 )
-_writers.passes("sandbox-by", "one that stands, ended by an operator", INSIDER, delete(_sandbox))
+_writers.passes("sandbox-by", "one that stands, ended by an operator", INSIDER, delete(sandbox_path))
 _writers.passes(
     "sandbox-by",
     "no owner reference, by the collector of what a claim leaves behind",
     COLLECTOR,
-    patch(_sandbox, {"op": "remove", "path": "/metadata/ownerReferences"}),
+    patch(sandbox_path, {"op": "remove", "path": "/metadata/ownerReferences"}),
 )
 _writers.passes("sandbox-by", "by the service", SERVICE, create(sandbox))
 _writers.passes("sandbox-by", "by the controller", CONTROLLER, create(sandbox))
@@ -218,7 +212,7 @@ for _name, _thing in (("a Sandbox", sandbox), ("a template", template), ("a pool
 _endings = Table("endings", ATTEMPTS)
 _ORPHAN: Object = {"propagationPolicy": "Orphan"}
 _HELD = {"metadata": {"finalizers": ["orphan"]}}
-for _thing, _word in ((_claim, "a claim"), (_sandbox, "a Sandbox"), (_pool, "a pool")):
+for _thing, _word in ((claim_path, "a claim"), (sandbox_path, "a Sandbox"), (_pool, "a pool")):
     for _user, _who in ((INSIDER, "an operator"), (SERVICE, "the service"), (DEPLOYER, "a deployer")):
         _endings.refused("ending-whole", f"{_word} without what is its own, by {_who}", _user, ended(_thing, _ORPHAN))
     _endings.refused(
@@ -248,5 +242,5 @@ _endings.refused(
     "ending-whole",
     "all Sandboxes at once",
     INSIDER,
-    ended(lambda guarded: _sandbox(guarded).rpartition("/")[0], _ORPHAN),
+    ended(lambda guarded: sandbox_path(guarded).rpartition("/")[0], _ORPHAN),
 )

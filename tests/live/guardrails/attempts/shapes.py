@@ -18,6 +18,7 @@ from tests.live.guardrails.attempts.attempt import (
     merge,
     patch,
     put,
+    sandbox_path,
 )
 from tests.live.guardrails.attempts.pods import (
     BAD,
@@ -127,10 +128,6 @@ _templates.passes(
 _sandboxes = Table("sandboxes", ATTEMPTS)
 
 
-def _existing(guarded: Guarded) -> str:
-    return guarded.extension("sandboxes", guarded.sandbox)
-
-
 _sandboxes.refused(
     "pod-images",
     "an image that is none of the class's",
@@ -141,19 +138,19 @@ _sandboxes.refused(
     "pod-images",
     "another image by a JSON patch",
     SERVICE,
-    patch(_existing, {"op": "replace", "path": "/spec/podTemplate/spec/containers/0/image", "value": OTHER}),
+    patch(sandbox_path, {"op": "replace", "path": "/spec/podTemplate/spec/containers/0/image", "value": OTHER}),
 )
 _sandboxes.refused(
     "pod-host",
     "the node's network by a merge patch",
     DEPLOYER,
-    merge(_existing, {"spec": {"podTemplate": {"spec": {"hostNetwork": True}}}}),
+    merge(sandbox_path, {"spec": {"podTemplate": {"spec": {"hostNetwork": True}}}}),
 )
 _sandboxes.refused(
     "pod-runtime",
     "no runtime class by a JSON patch, by the controller",
     CONTROLLER,
-    patch(_existing, {"op": "remove", "path": "/spec/podTemplate/spec/runtimeClassName"}),
+    patch(sandbox_path, {"op": "remove", "path": "/spec/podTemplate/spec/runtimeClassName"}),
 )
 _sandboxes.refused(
     "pod-user",
@@ -175,14 +172,14 @@ _sandboxes.passes(
     create(changed(sandbox, _in_template(put(CONTAINER + "image", OTHER)))),
 )
 _sandboxes.passes(
-    _EVERY, "one that stands, put to sleep", SERVICE, merge(_existing, {"spec": {"operatingMode": "Suspended"}})
+    _EVERY, "one that stands, put to sleep", SERVICE, merge(sandbox_path, {"spec": {"operatingMode": "Suspended"}})
 )
 _sandboxes.passes(
     _EVERY,
     "one that stands, with another size for its next pod",
     SERVICE,
     patch(
-        _existing,
+        sandbox_path,
         {
             "op": "replace",
             "path": "/spec/podTemplate/spec/containers/0/resources/requests/cpu",
@@ -194,14 +191,14 @@ _sandboxes.passes(
     _EVERY,
     "one that stands, with its status",
     CONTROLLER,
-    merge(lambda guarded: _existing(guarded) + "/status", {"status": {"nodeName": "walled"}}),
+    merge(lambda guarded: sandbox_path(guarded) + "/status", {"status": {"nodeName": "walled"}}),
 )
 _sandboxes.passes(
     "pod-host",
     "one that stands, with a specification beside its status, which the server leaves out",
     CONTROLLER,
     merge(
-        lambda guarded: _existing(guarded) + "/status",
+        lambda guarded: sandbox_path(guarded) + "/status",
         {"status": {"nodeName": "walled"}, "spec": {"podTemplate": {"spec": {"hostNetwork": True}}}},
     ),
 )

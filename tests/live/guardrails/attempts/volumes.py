@@ -9,7 +9,7 @@ from agentenv.core.guardrails.principals import METER
 from agentenv.core.lifecycle.retention import HOLD
 from agentenv.core.workspaces import seats
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
-from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, merge, patch, put
+from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, merge, patch, put, volume_path
 from tests.live.guardrails.guarded import (
     BINDER,
     CONTROLLER,
@@ -27,10 +27,6 @@ from tests.live.guardrails.guarded import (
 ATTEMPTS: list[Attempt] = []
 _FOREIGN = "fs-0fedcba9876543210"
 _DISK = {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-0123456789abcdef0"}
-
-
-def _home(guarded: Guarded) -> str:
-    return f"/api/v1/persistentvolumes/{guarded.volume}"
 
 
 def _handle(text: str) -> Any:
@@ -99,7 +95,7 @@ _volumes.refused(
     "volume-handle",
     "another way of mounting one that stands",
     DEPLOYER,
-    merge(_home, {"spec": {"mountOptions": ["accesspoint=fsap-00000000000000000"]}}),
+    merge(volume_path, {"spec": {"mountOptions": ["accesspoint=fsap-00000000000000000"]}}),
 )
 _volumes.passes("volume-handle volume-by volume-kept", "by the provisioner", PROVISIONER, create(volume))
 _volumes.passes("volume-handle volume-by volume-kept", "by a deployment", DEPLOYER, create(volume))
@@ -122,55 +118,57 @@ _volumes.refused(
     "volume-kept",
     "one that is no longer kept",
     INSIDER,
-    merge(_home, {"spec": {"persistentVolumeReclaimPolicy": "Recycle"}}),
+    merge(volume_path, {"spec": {"persistentVolumeReclaimPolicy": "Recycle"}}),
 )
 _volumes.refused(
-    "volume-kept", "somebody else's", INSIDER, merge(_home, {"spec": {"claimRef": {"name": "home-somebody"}}})
+    "volume-kept", "somebody else's", INSIDER, merge(volume_path, {"spec": {"claimRef": {"name": "home-somebody"}}})
 )
 _volumes.refused(
-    "volume-kept", "anybody's, by a JSON patch", PROVISIONER, patch(_home, {"op": "remove", "path": "/spec/claimRef"})
+    "volume-kept",
+    "anybody's, by a JSON patch",
+    PROVISIONER,
+    patch(volume_path, {"op": "remove", "path": "/spec/claimRef"}),
 )
 # Without the uid of its claim, a volume binds to the next claim of that name.
 for _way, _request in (
-    ("by a merge patch", merge(_home, {"spec": {"claimRef": {"uid": None}}})),
-    ("by a JSON patch", patch(_home, {"op": "remove", "path": "/spec/claimRef/uid"})),
-    ("with another id", patch(_home, {"op": "replace", "path": "/spec/claimRef/uid", "value": "1-2-3"})),
+    ("by a merge patch", merge(volume_path, {"spec": {"claimRef": {"uid": None}}})),
+    ("by a JSON patch", patch(volume_path, {"op": "remove", "path": "/spec/claimRef/uid"})),
+    ("with another id", patch(volume_path, {"op": "replace", "path": "/spec/claimRef/uid", "value": "1-2-3"})),
 ):
     _volumes.refused("volume-kept", f"whoever claims by that name, {_way}", INSIDER, _request)
 for _user, _who in ((SERVICE, "the service"), (BINDER, "the binder"), (DEPLOYER, "a deployment")):
     _volumes.passes(
-        "volume-kept", f"the next of that name, by {_who}", _user, merge(_home, {"spec": {"claimRef": {"uid": None}}})
+        "volume-kept",
+        f"the next of that name, by {_who}",
+        _user,
+        merge(volume_path, {"spec": {"claimRef": {"uid": None}}}),
     )
 _volumes.passes(
     "volume-kept",
     "one that is kept from now on",
     SERVICE,
-    merge(_home, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}),
+    merge(volume_path, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}),
 )
 _volumes.passes(
     "volume-kept",
     "a finalizer",
     PROVISIONER,
-    merge(_home, {"metadata": {"annotations": {"x": "y"}, "finalizers": ["kubernetes.io/pv-protection"]}}),
+    merge(volume_path, {"metadata": {"annotations": {"x": "y"}, "finalizers": ["kubernetes.io/pv-protection"]}}),
 )
 _volumes.passes(
     "volume-kept",
     "a status",
     INSIDER,
-    merge(lambda guarded: _home(guarded) + "/status", {"status": {"message": "well"}}),
+    merge(lambda guarded: volume_path(guarded) + "/status", {"status": {"message": "well"}}),
 )
 
 
 def _status(guarded: Guarded) -> str:
-    return _home(guarded) + "/status"
+    return volume_path(guarded) + "/status"
 
 
 def _record_patch(part: str, key: str, value: str | None) -> Object:
     return {"metadata": {part: {key: value}}}
-
-
-def _pointer(part: str, key: str) -> str:
-    return f"/metadata/{part}/{key.replace('/', '~1')}"
 
 
 def _marked(part: str, key: str, value: str) -> Any:
@@ -190,7 +188,7 @@ for _part, _key, _value in (
 ):
     _word = _key.rpartition("/")[2]
     _records.refused(
-        "volume-record", f"{_word} by a merge patch", INSIDER, merge(_home, _record_patch(_part, _key, _value))
+        "volume-record", f"{_word} by a merge patch", INSIDER, merge(volume_path, _record_patch(_part, _key, _value))
     )
     _records.refused(
         "volume-record", f"{_word} with its status", INSIDER, merge(_status, _record_patch(_part, _key, _value))
@@ -199,7 +197,7 @@ _records.refused(
     "volume-record",
     "nobody's workspace by a JSON patch",
     PROVISIONER,
-    patch(_home, {"op": "remove", "path": "/metadata/annotations"}),
+    patch(volume_path, {"op": "remove", "path": "/metadata/annotations"}),
 )
 _records.refused(
     "volume-record",
@@ -229,30 +227,35 @@ _records.refused(
     "volume-record",
     "when it was deleted, by who measures",
     METER,
-    merge(_home, _record_patch("annotations", DELETED_AT, "x")),
+    merge(volume_path, _record_patch("annotations", DELETED_AT, "x")),
 )
 _records.passes(
     "volume-record",
     "what it holds, by who measures",
     METER,
-    merge(_home, _record_patch("annotations", "sandbox.users.io/found-bytes", "1")),
+    merge(volume_path, _record_patch("annotations", "sandbox.users.io/found-bytes", "1")),
 )
 _records.passes(
     "volume-record",
     "when it was deleted, by the service",
     SERVICE,
-    merge(_home, _record_patch("annotations", DELETED_AT, "x")),
+    merge(volume_path, _record_patch("annotations", DELETED_AT, "x")),
 )
 _records.passes(
     "volume-record",
     "that it is to be destroyed, by the service",
     SERVICE,
-    merge(_home, _record_patch("labels", DESTROY_REQUESTED, "true")),
+    merge(volume_path, _record_patch("labels", DESTROY_REQUESTED, "true")),
 )
 _records.passes(
-    "volume-record", "that it is held, by a deployer", DEPLOYER, merge(_home, _record_patch("annotations", HOLD, "yes"))
+    "volume-record",
+    "that it is held, by a deployer",
+    DEPLOYER,
+    merge(volume_path, _record_patch("annotations", HOLD, "yes")),
 )
-_records.passes("volume-record", "another annotation", INSIDER, merge(_home, _record_patch("annotations", "x", "y")))
+_records.passes(
+    "volume-record", "another annotation", INSIDER, merge(volume_path, _record_patch("annotations", "x", "y"))
+)
 _records.passes(
     "volume-record", "another label, with its status", INSIDER, merge(_status, _record_patch("labels", "x", "y"))
 )

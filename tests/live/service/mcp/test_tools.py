@@ -78,6 +78,11 @@ def test_background_commands_continue(state: State, on: Machine) -> None:
             await tools("run", workspace=id_, command="echo yes > in")
             assert (await output_of(tools, id_, begun["pid"], "first\ngot yes\n"))["running"]
             await tools("stop", workspace=id_, pid=begun["pid"])
+            crowd = "for each in $(seq 30); do (sleep 600; true) & done; wait"
+            for _ in range(3):
+                many = await tools("run", workspace=id_, command=crowd, background=True)
+                assert not (await tools("stop", workspace=id_, pid=many["pid"]))["running"]
+            assert (await tools("run", workspace=id_, command="echo on"))["stdout"] == "on\n"
             assert "not_found" in await tools.refused("read_output", workspace=id_, pid=4_000_000)
 
     with_service(state, on, act)

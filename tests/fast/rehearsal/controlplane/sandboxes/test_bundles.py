@@ -68,12 +68,16 @@ def test_a_root_folder_has_the_machines_programs_and_nothing_else_of_it(tmp_path
         (machine / name).mkdir(parents=True)
     (machine / "bin").symlink_to("usr/bin")
     (machine / "etc/ld.so.cache").touch()
+    (machine / "usr/os-release").touch()
+    (machine / "etc/os-release").symlink_to("../usr/os-release")
     mounts = root_folder.create(root, "host-1", "127.64.0.1", machine)
     assert {(mount.source.relative_to(machine).as_posix(), mount.target) for mount in mounts} == {
         ("usr", "/usr"), ("lib64", "/lib64"), ("etc/ssl", "/etc/ssl"), ("etc/ld.so.cache", "/etc/ld.so.cache"),
+        ("usr/os-release", "/etc/os-release"),
     }  # fmt: skip
     assert all(mount.read_only for mount in mounts)
     assert (root / "bin").readlink() == Path("usr/bin")
+    assert (root / root_folder.PATH.split(":")[-1][1:] / "python").readlink() == Path("/usr/bin/python3")
     assert "127.64.0.1\thost-1" in (root / "etc/hosts").read_text()
     assert sorted(line.split(":")[0] for line in (root / "etc/passwd").read_text().splitlines()) == ["nobody", "root"]
 

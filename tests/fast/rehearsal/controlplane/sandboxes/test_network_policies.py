@@ -17,6 +17,10 @@ from agentenv.core.capabilities.resolve import reach_of
 from agentenv.core.capabilities.sets.intervals import Intervals
 from agentenv.core.capabilities.sets.pods import pod_ports_of
 from agentenv.core.capabilities.sets.reach import NOTHING, Reach
+from agentenv.core.gateway.documents import GatewaySettings
+from agentenv.core.gateway.documents import deployment as envoy_deployment
+from agentenv.core.gateway.envoy import EnvoyPlan
+from agentenv.core.service.deployment import ServiceSettings, deployment, loops_deployment
 from agentenv.local.sandboxes.way_out import Dial, Enter, Protocol, Refusal, Resolve, Way
 from agentenv.rehearsal.controlplane.client import PodApi
 from agentenv.rehearsal.controlplane.sandboxes.network_policies import (
@@ -168,6 +172,34 @@ def test_a_pods_dns_settings_become_its_resolv_conf() -> None:
     assert resolv_conf({**pod("a"), "spec": granted}).splitlines() == [
         f"nameserver {RESOLVER}",
         "search sandbox-a.svc.cluster.local svc.cluster.local cluster.local",
-        "options ndots:5",
+        "options ndots:1",
     ]
     assert resolv_conf({**pod("a"), "spec": refused}).splitlines() == ["nameserver 127.0.0.1", "options ndots:1"]
+
+
+def queries(conf: str, name: str) -> list[str]:
+    """Return the names that a resolver queries, in order, as resolv.conf(5) describes it."""
+    words = {line.split()[0]: line.split()[1:] for line in conf.splitlines()}
+    within = [f"{name}.{domain}" for domain in words.get("search", [])]
+    dots = int(next(option.removeprefix("ndots:") for option in words["options"] if option.startswith("ndots:")))
+    return [name, *within] if name.count(".") >= dots else [*within, name]
+
+
+@pytest.mark.parametrize("name", ["pypi.org", "registry.npmjs.org", "sts.us-east-1.amazonaws.com"])
+def test_a_sandbox_queries_names_of_the_internet_without_search_domains(name: str) -> None:
+    conf = resolv_conf({**pod("a"), "spec": dns_settings(granted=True, cluster=HERE)})
+    assert queries(conf, name)[0] == name
+    by_default = resolv_conf({**pod("a"), "spec": {}})
+    assert queries(by_default, name).index(name) == 3, "each of the search domains comes first"
+    # Services are found still.
+    assert queries(conf, "database")[0] == "database.sandbox-a.svc.cluster.local"
+
+
+def test_pods_of_the_platform_find_names_of_aws_and_services_by_the_first_query() -> None:
+    running = ServiceSettings("image", 1, 8080, "100m", "128Mi")
+    gateway = GatewaySettings("image", 1, "100m", "128Mi", EnvoyPlan("a.example.com", "b.example.com", 8080))
+    for document in (deployment(running, ""), loops_deployment(running, ""), envoy_deployment(gateway)):
+        conf = resolv_conf({**pod("a"), "spec": document["spec"]["template"]["spec"]})
+        for name in ("sts.us-east-1.amazonaws.com", EnvoyPlan.service_host, EnvoyPlan.authorizer_host):
+            assert queries(conf, name)[0] == name
+        assert "prometheus.metering.svc.cluster.local" in queries(conf, "prometheus.metering.svc")[:3]

@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import json
-import os
 import re
 from pathlib import Path
 
@@ -13,16 +12,7 @@ from agentenv.rehearsal.providers.aws import api_calls, coverage, functions, row
 from agentenv.rehearsal.providers.aws.row import Call, ReadCall, ResourceType, Template
 from tests.fast.rehearsal.providers.aws.official import sdk_kind
 
-FACTS = "AGENTENV_FACTS"
 OWN_FIELDS = {"id", "region", "account", "partition"}
-
-
-@pytest.fixture
-def facts() -> Path:
-    folder = os.environ.get(FACTS)
-    if not folder:
-        pytest.skip(f"needs {FACTS}: the folder that has aws-schema.json, the official schema's extract")
-    return Path(folder)
 
 
 def test_shapes_match_the_official_schema(facts: Path) -> None:

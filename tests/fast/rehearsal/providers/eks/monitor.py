@@ -12,6 +12,7 @@ import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import provider_pb2, resource_pb2, resource_pb2_grpc
 
+from agentenv.core.capabilities.unknown_values import UNKNOWN_STRING
 from agentenv.rehearsal.providers.eks.servicer import Servicer
 
 PREFIX = "urn:pulumi:dev::t3::"
@@ -19,7 +20,6 @@ SIGNATURE = "4dabf18193072939515e22adb298388d"
 RESOURCE = "5cf8f73096256a8f31e491e813e4eb8e"
 OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 FEATURES = (
     resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,
     resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_REFERENCES,
@@ -47,7 +47,7 @@ def known(value: Any) -> Any:
         return value
     match value.get(SIGNATURE):
         case signature if signature in {OUTPUT, SECRET}:
-            return known(value.get("value", UNKNOWN))
+            return known(value.get("value", UNKNOWN_STRING))
         case signature if signature == RESOURCE:
             return value.get("id", value["urn"])
         case _:
@@ -103,7 +103,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             )
         answer = resource_pb2.RegisterResourceResponse(urn=PREFIX + urn)
         if request.custom:
-            answer.id = UNKNOWN if self.dry else request.name
+            answer.id = UNKNOWN_STRING if self.dry else request.name
             outputs = self._outputs_of(request, inputs)
             hidden = {key for key, value in sent.items() if isinstance(value, dict) and value.get("secret")}
             hidden |= {key for key, value in sent.items() if isinstance(value, dict) and value.get(SIGNATURE) == SECRET}

@@ -8,6 +8,7 @@ import pytest
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime.proto import provider_pb2
 
+from agentenv.core.capabilities.unknown_values import UNKNOWN_STRING
 from agentenv.rehearsal.providers.eks import readiness
 from agentenv.rehearsal.providers.eks.servicer import Servicer
 from tests.fast.rehearsal.providers.eks.conftest import ARN, COMMON, SUBNETS, TAMED
@@ -17,7 +18,6 @@ from tests.fast.rehearsal.providers.eks.monitor import (
     PREFIX,
     SECRET,
     SIGNATURE,
-    UNKNOWN,
     Aborted,
     Bench,
     Monitor,
@@ -125,10 +125,10 @@ def test_preview_registers_the_same_resources_with_unknown_outputs(bench: Bench,
     state = bench.construct(CLUSTER, "c", {**TAMED, "encryptionConfigKeyArn": unknown("aws:kms/key:Key::k")})
     assert [name for _, name, _ in monitor.created()].count("c-eksCluster") == 1
     child = monitor.resource(EKS)
-    assert child.inputs["encryptionConfig"]["provider"]["keyArn"] == UNKNOWN
+    assert child.inputs["encryptionConfig"]["provider"]["keyArn"] == UNKNOWN_STRING
     assert "aws:kms/key:Key::k" in child.depends
     for name in ("kubeconfig", "kubeconfigJson", "clusterSecurityGroupId", "oidcProviderUrl"):
-        assert known(state[name]) == UNKNOWN, name
+        assert known(state[name]) == UNKNOWN_STRING, name
     assert known(state["core"]["vpcId"]) == "v"
 
 

@@ -1,21 +1,14 @@
 """Waiting for an API server: a real one on loopback, with a certificate that nobody knows."""
 
 import asyncio
-import datetime
-import http.server
-import ipaddress
-import ssl
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from agentenv.rehearsal.providers.eks.readiness import is_healthy, wait_until_healthy
+from tests.stub_server import Request, Response, self_signed, stub_server
 
 
 @dataclass
@@ -31,51 +24,16 @@ class Server:
 def server(tmp_path: Path) -> Iterator[Server]:
     server_state = Server("", [200])
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            server_state.paths.append(self.path)
-            self.send_response(
-                server_state.statuses.pop(0) if len(server_state.statuses) > 1 else server_state.statuses[0]
-            )
-            self.end_headers()
+    def respond(request: Request) -> Response:
+        server_state.paths.append(request.path)
+        statuses = server_state.statuses
+        return Response(statuses.pop(0) if len(statuses) > 1 else statuses[0])
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's names
-            pass
-
-    http_server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate(tmp_path / "server.pem"))
-    http_server.socket = context.wrap_socket(http_server.socket, server_side=True)
-    thread = threading.Thread(target=http_server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    server_state.url = f"https://127.0.0.1:{http_server.server_port}"
-    yield server_state
-    http_server.shutdown()
-    http_server.server_close()
-    thread.join()
-
-
-def certificate(path: Path) -> Path:
-    """A certificate that its own key has signed, and the key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody")])
-    now = datetime.datetime.now(datetime.UTC)
-    created = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now)
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("192.0.2.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(private + created.public_bytes(serialization.Encoding.PEM))
-    return path
+    certificate = tmp_path / "server.pem"
+    self_signed(certificate, "192.0.2.1")
+    with stub_server(respond, certificate=certificate) as port:
+        server_state.url = f"https://127.0.0.1:{port}"
+        yield server_state
 
 
 def test_any_certificate_is_accepted(server: Server) -> None:

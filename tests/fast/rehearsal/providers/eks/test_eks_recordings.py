@@ -1,7 +1,6 @@
 """The stand-in beside what the official component registered under the real engine, in two configurations."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from agentenv.rehearsal.providers.eks import inputs
 from tests.fast.rehearsal.providers.eks.conftest import COMMON, SUBNETS, TAMED, VPC
 from tests.fast.rehearsal.providers.eks.monitor import ENDPOINT, PREFIX, RESOURCE, SIGNATURE, Bench, reference
 
-FACTS = "AGENTENV_FACTS"
 DEFAULT: dict[str, Any] = {
     **COMMON,
     "fargate": {"selectors": [{"namespace": "karpenter"}]},
@@ -19,14 +17,6 @@ DEFAULT: dict[str, Any] = {
 }
 CONFIGURATIONS = {"default": DEFAULT, "tamed": TAMED}
 DEPENDS = [VPC, *SUBNETS.values()]
-
-
-@pytest.fixture
-def facts() -> Path:
-    folder = os.environ.get(FACTS)
-    if not folder:
-        pytest.skip(f"needs {FACTS}: the folder that has eks-component.json and eks-schema.json")
-    return Path(folder)
 
 
 @pytest.fixture

@@ -1,0 +1,24 @@
+"""Text for people at a terminal: its width, counts, and characters that would control it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TextIO
+
+MAX_WIDTH = 160
+
+
+def text_width(stream: TextIO) -> int:
+    """Return the width for text. Without a terminal lines are not wrapped, so that a pipe can search them."""
+    return min(shutil.get_terminal_size().columns, MAX_WIDTH) if stream.isatty() else sys.maxsize
+
+
+def plural(number: int, noun: str) -> str:
+    """Return `1 resource` or `2 resources`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def escape(text: str) -> str:
+    """Escape the characters that would control a terminal: a file or a name may contain any."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
