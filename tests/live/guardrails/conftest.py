@@ -65,7 +65,7 @@ AGENT = {"clusterName": CLUSTER, "addonName": "eks-pod-identity-agent"}
 def guarded(live: LiveCluster, toolbox: Toolbox) -> Iterator[Guarded]:
     admin = live.plane.client
     installed(admin, toolbox)
-    others = _volumes(admin)
+    others = _names(admin, "namespaces"), _names(admin, "persistentvolumes")
     _other_reach(admin)
     _users(admin)
     file_system = _driver(live)
@@ -88,7 +88,7 @@ def guarded(live: LiveCluster, toolbox: Toolbox) -> Iterator[Guarded]:
         _claim(guarded)
         yield guarded
     finally:
-        _restore_server(guarded, documents, others)
+        _restore_server(guarded, documents, *others)
 
 
 def stage_settings() -> Settings:
@@ -317,18 +317,17 @@ def _claim(guarded: Guarded) -> None:
     assert until(lambda: "sandbox.users.io/user" in admin.get(owned)["metadata"]["labels"], TIMEOUT)
 
 
-def _volumes(admin: Client) -> set[str]:
-    return {row["metadata"]["name"] for row in admin.get("/api/v1/persistentvolumes")["items"]}
+def _names(admin: Client, kind: str) -> set[str]:
+    return {row["metadata"]["name"] for row in admin.get(f"/api/v1/{kind}")["items"]}
 
 
-def _restore_server(guarded: Guarded, documents: list[Object], others: set[str]) -> None:
+def _restore_server(guarded: Guarded, documents: list[Object], namespaces: set[str], volumes: set[str]) -> None:
     """Restore the server for other tests; the namespaces are deleted with the guardrails in force.
 
-    `others` are the volumes of other tests, which may be deleted meanwhile.
+    The namespaces and volumes of other tests stay; their volumes may be deleted meanwhile.
     """
     admin, eks, iam = guarded.admin, guarded.live.aws("eks"), guarded.live.aws("iam")
-    names = [METERING, *(class_.namespace["metadata"]["name"] for class_ in guarded.classes.values())]
-    spaces = [f"/api/v1/namespaces/{name}" for name in names]
+    spaces = [f"/api/v1/namespaces/{name}" for name in sorted(_names(admin, "namespaces") - namespaces)]
     admin.delete(f"/apis/batch/v1/namespaces/{METERING}/cronjobs")
     admin.delete(f"/apis/batch/v1/namespaces/{METERING}/jobs", propagationPolicy="Background")
     # The namespace controller waits long for pods and finalizers, so they are deleted first.
@@ -363,10 +362,10 @@ def _restore_server(guarded: Guarded, documents: list[Object], others: set[str])
             for group, kind, _ in OTHER_REACH
         ),
         # Retained volumes are deleted by hand only.
-        *(f"/api/v1/persistentvolumes/{name}" for name in _volumes(admin) - others),
+        *(f"/api/v1/persistentvolumes/{name}" for name in _names(admin, "persistentvolumes") - volumes),
     ):
         admin.delete(path)
-    assert until(lambda: _volumes(admin) <= others, TIMEOUT), _volumes(admin) - others
+    assert until(lambda: _names(admin, "persistentvolumes") <= volumes, TIMEOUT)
     eks.delete_addon(**ADDON)
     eks.delete_addon(**AGENT)
     iam.delete_role_policy(RoleName="guarded-efs", PolicyName="efs")
