@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import socket
-import socketserver
-import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from agentenv.cli.main import CommandError
@@ -27,6 +24,7 @@ from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import terminal_progress
 from bench import service
 from bench.claims import ReadyWatch, stacks_pool
+from bench.relay import Relay, connect_every_host
 
 Object = dict[str, Any]
 Turn = Callable[[float, int], list[float]]
@@ -34,7 +32,6 @@ Turn = Callable[[float, int], list[float]]
 RATE, CREATES, BURST = 1.0, 20, 50
 CALLERS = 4  # as the rate limit is a caller's
 AT_ONCE = 1e6  # a second
-_BLOCK = 1 << 16
 
 
 def measure(repeat: int) -> dict[str, Any]:
@@ -105,57 +102,18 @@ def _creates(options: list[Object], rate: float, count: int) -> list[float]:
 @contextmanager
 def _options(front: gateway_probe.Front, callers: list[Service], class_name: str) -> Generator[list[Object]]:
     """Yield the client's options for each caller, whose keys end with them."""
-    domain = front.workspace_domain
+    domain, (host, _, port) = front.workspace_domain, front.address.rpartition(":")
     body = {"name": "bench", "scopes": ["read", "use", "create", "wake"], "expires_in": 3600}
     keys = [caller.request("POST", "/v1/keys", body) for caller in callers]
     before = os.environ.get("SSL_CERT_FILE")
     os.environ["SSL_CERT_FILE"] = front.authority
     try:
-        with _proxy(front.address) as proxy:
-            api = {"template": class_name, "domain": domain, "api_url": f"https://api.{domain}/e2b", "proxy": proxy}
-            yield [{**api, "api_key": key["key"]} for key in keys]
+        # No resolver knows the hosts
+        with closing(Relay((host, int(port)), greet=connect_every_host)) as proxy:
+            api = {"template": class_name, "domain": domain, "api_url": f"https://api.{domain}/e2b"}
+            yield [{**api, "proxy": proxy.address, "api_key": key["key"]} for key in keys]
     finally:
         os.environ.pop("SSL_CERT_FILE")
         os.environ |= {} if before is None else {"SSL_CERT_FILE": before}
         for caller, key in zip(callers, keys, strict=True):
             caller.request("DELETE", f"/v1/keys/{key['id']}")
-
-
-@contextmanager
-def _proxy(address: str) -> Generator[str]:
-    """Run a proxy that connects every host to the load balancer, as no resolver knows them; yield its URL."""
-    host, _, port = address.rpartition(":")
-
-    class Handler(socketserver.StreamRequestHandler):
-        # Small writes of either side would wait for an acknowledgement, for 40 ms
-        disable_nagle_algorithm = True
-
-        def handle(self) -> None:
-            while self.rfile.readline().strip():
-                pass
-            with socket.create_connection((host, int(port))) as balancer:
-                balancer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self.connection.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
-                back = threading.Thread(target=_copy, args=(balancer, self.connection), daemon=True)
-                back.start()
-                _copy(self.connection, balancer)
-                back.join()
-
-    class Server(socketserver.ThreadingTCPServer):
-        daemon_threads, request_queue_size = True, 128
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    try:
-        while data := source.recv(_BLOCK):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        target.close()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import secrets
-import socket
 import ssl
 import threading
 from collections.abc import Generator
@@ -23,6 +21,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.ports import HOST
 from agentenv.rehearsal.issuer import RehearsalIssuer
 from agentenv.rehearsal.stage.stage import Stage
+from bench.relay import Relay
 
 Object = dict[str, Any]
 
@@ -30,84 +29,6 @@ Object = dict[str, Any]
 AWS = ("dynamodb", "sts")
 NAMES = (*AWS, "issuer", "prometheus")
 _ROLLOUT_SECONDS = 300.0
-
-
-class Relay:
-    """Passes connections on to a server, except while it hangs: then it accepts them, and answers nothing."""
-
-    def __init__(self, target: tuple[str, int], tls: ssl.SSLContext | None = None) -> None:
-        self._target, self._tls = target, tls
-        self._listener = socket.create_server((HOST, 0))
-        self._answering = threading.Event()
-        self._answering.set()
-        self._held = 0
-        self._lock = threading.Lock()
-        threading.Thread(target=self._serve, name="relay", daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        """Return the URL that leads through the relay."""
-        return f"{'https' if self._tls else 'http'}://{HOST}:{self._listener.getsockname()[1]}"
-
-    @property
-    def held(self) -> int:
-        """Return how many requests and connections were left without an answer."""
-        return self._held
-
-    @contextmanager
-    def hanging(self) -> Generator[None]:
-        """Answer nothing while the context is open. What came meanwhile is closed at its end, unanswered."""
-        self._answering.clear()
-        try:
-            yield
-        finally:
-            self._answering.set()
-
-    def close(self) -> None:
-        """Accept no more connections."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._pass, args=(connection,), daemon=True).start()
-
-    def _pass(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            if self._hung():
-                return
-            with contextlib.ExitStack() as opened:
-                near = self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
-                opened.enter_context(near)
-                far = opened.enter_context(socket.create_connection(self._target))
-                back = threading.Thread(target=_copy, args=(far, near), daemon=True)
-                back.start()
-                while data := near.recv(65536):
-                    if self._hung():
-                        return
-                    far.sendall(data)
-                far.shutdown(socket.SHUT_WR)
-                back.join()
-
-    def _hung(self) -> bool:
-        """Wait for the end of a hang; return whether there was one."""
-        if self._answering.is_set():
-            return False
-        with self._lock:
-            self._held += 1
-        self._answering.wait()
-        return True
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_RDWR)
 
 
 class _EmptyPrometheus(BaseHTTPRequestHandler):

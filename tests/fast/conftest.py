@@ -1,11 +1,17 @@
-"""The extracts of the official providers' schemas and calls, which are too large for the repository."""
+"""A fake issuer of tokens; and the extracts of the official providers, which are too large for the repository."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.fast.service.http.auth.issuer import FakeIssuer
 
 FACTS = "AGENTENV_FACTS"
 
@@ -17,3 +23,12 @@ def facts() -> Path:
     if not folder:
         pytest.skip(f"needs {FACTS}: the folder with extracts of the official providers' schemas and calls")
     return Path(folder)
+
+
+@pytest.fixture
+def issuer() -> Iterator[FakeIssuer]:
+    """Serve an issuer of tokens."""
+    from tests.fast.service.http.auth.issuer import FakeIssuer
+
+    with closing(FakeIssuer()) as fake:
+        yield fake

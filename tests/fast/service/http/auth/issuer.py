@@ -6,12 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from tests.stub_server import Request, Response, stub_server
 
 AUDIENCE = "agent-environment"
 
@@ -44,31 +45,20 @@ class FakeIssuer:
         self.hung = threading.Event()
         self._released = threading.Event()
         self._released.set()
-        issuer = self
+        self._serving = ExitStack()
+        self.url = f"http://127.0.0.1:{self._serving.enter_context(stub_server(self._respond))}"
 
-        class Answering(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if not issuer._released.is_set():
-                    issuer.hung.set()
-                    issuer._released.wait(30)
-                rows = [key.public for key in issuer.keys] if issuer.rows is None else issuer.rows
-                documents: dict[str, Any] = {
-                    "/.well-known/openid-configuration": {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"},
-                    "/keys": {"keys": rows} if issuer.key_set is None else issuer.key_set,
-                }
-                issuer.fetched += self.path == "/keys"
-                body = json.dumps(documents.get(self.path, {})).encode()
-                self.send_response(200 if self.path in documents else 404)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+    def _respond(self, request: Request) -> Response:
+        if not self._released.is_set():
+            self.hung.set()
+            self._released.wait(30)
+        rows = [key.public for key in self.keys] if self.rows is None else self.rows
+        documents: dict[str, Any] = {
+            "/.well-known/openid-configuration": {"issuer": self.url, "jwks_uri": f"{self.url}/keys"},
+            "/keys": {"keys": rows} if self.key_set is None else self.key_set,
+        }
+        self.fetched += request.path == "/keys"
+        return Response(200 if request.path in documents else 404, documents.get(request.path, {}))
 
     @contextmanager
     def hanging(self) -> Generator[None]:
@@ -80,8 +70,8 @@ class FakeIssuer:
             self._released.set()
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        """Stop its server."""
+        self._serving.close()
 
     def token(
         self, subject: str, *, key: SigningKey | None = None, header: Mapping[str, Any] | None = None, **claims: Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import jwt
@@ -181,11 +181,9 @@ def test_invalid_tokens_of_an_address_are_limited() -> None:
 
 
 @pytest.fixture
-def cluster() -> Iterator[FakeIssuer]:
-    """The cluster's issuer of service account tokens."""
-    issuer = FakeIssuer()
-    yield issuer
-    issuer.close()
+def cluster() -> FakeIssuer:
+    """Return the cluster's issuer of service account tokens, whose keys are read from it directly."""
+    return FakeIssuer()
 
 
 def account_token(cluster: FakeIssuer, name: str, **more: Any) -> str:

@@ -32,13 +32,6 @@ class Clock:
 
 
 @pytest.fixture
-def issuer() -> Iterator[FakeIssuer]:
-    fake = FakeIssuer()
-    yield fake
-    fake.close()
-
-
-@pytest.fixture
 def clock() -> Clock:
     return Clock()
 
