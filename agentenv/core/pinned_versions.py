@@ -5,21 +5,35 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+# The architectures of nodes, as packagers and as the kernel call them.
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+DIGEST = "sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}"
+
 
 @dataclass(frozen=True)
 class Source:
-    """Where something is fetched from, which version of it, and how it is known to be that."""
+    """The public address of something, and its version."""
 
     address: str
     version: str
-    checksum: str = ""
-    sha256: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime that nodes install: the addresses to try, in order, and its digest for each architecture.
+
+    Addresses have fields for the architecture; `MACHINES` has their values. A digest is such as `sha512:…`.
+    """
+
+    addresses: tuple[str, ...]
+    version: str
+    digests: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -42,7 +56,7 @@ class Releases:
     charts: Mapping[str, Source]
     manifests: Mapping[str, Manifests]
     images: Mapping[str, str]
-    runtimes: Mapping[str, Source]
+    runtimes: Mapping[str, Runtime]
 
 
 @cache
@@ -59,20 +73,21 @@ def releases() -> Releases:
             for name, row in read["manifests"].items()
         },
         images=read["images"],
-        runtimes=verified(_sources(read["runtimes"])),
+        runtimes={
+            name: verified(name, Runtime((row["address"],), row["version"], row["digests"]))
+            for name, row in read["runtimes"].items()
+        },
     )
 
 
-def verified(runtimes: dict[str, Source]) -> dict[str, Source]:
-    """The runtimes, each with a way to know it for what it is: nobody's wall is built from what was not checked."""
-    for name, source in runtimes.items():
-        digests = source.sha256.values()
-        if not source.checksum and not (digests and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)):
-            raise ValueError(
-                f"runtimes.{name} in pinned_versions.toml has no checksum, and nothing is installed unchecked: give its"
-                " sha256 by package, or as checksum the ending of the files that have it"
-            )
-    return runtimes
+def verified(name: str, runtime: Runtime) -> Runtime:
+    """Return the runtime if it has a digest for each architecture; raise `ValueError` otherwise."""
+    if any(not re.fullmatch(DIGEST, runtime.digests.get(architecture, "")) for architecture in MACHINES):
+        raise ValueError(
+            f"runtimes.{name} in pinned_versions.toml has no digest for each of {', '.join(MACHINES)}, and nothing is"
+            " installed unverified: add sha256:… or sha512:…"
+        )
+    return runtime
 
 
 def _sources(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:

@@ -61,7 +61,7 @@ class Capacity(pulumi.ComponentResource):
         node_dependencies += create_device_plugin(
             plan.pools, mirrors.image(releases().images[PLUGIN]), node_dependencies, labels, self._child
         )
-        runtimes = mirrors.runtimes(releases().runtimes)
+        runtimes = mirrors.runtimes(releases().runtimes, isolated=plan.isolated)
         launch = LaunchContext(cluster.name, nodes.identity, key.arn, runtimes, node_dependencies)
         node_pool_objects = create_node_pools(plan.settings, plan.pools, launch, labels, self._child)
         create_runtime_classes(plan.pools, labels, self._child)

@@ -19,7 +19,7 @@ from agentenv.config.sections.capacity import Capacity
 from agentenv.core.nodes import tiers
 from agentenv.core.nodes.bootstrap import user_data
 from agentenv.core.nodes.node_pools import NodePool, node_classes
-from agentenv.core.pinned_versions import Source
+from agentenv.core.pinned_versions import Runtime
 
 # The time to terminate an instance after it is drained. A destroy that takes longer fails while the controller still
 # exists, and can be run again.
@@ -38,7 +38,7 @@ class LaunchContext:
     identity: Mapping[str, pulumi.Input[str]]
     key: pulumi.Input[str]
     # The sandbox runtimes that nodes install.
-    runtimes: Mapping[str, Source]
+    runtimes: Mapping[str, Runtime]
     # Must exist as long as there are nodes: the controller, and what nodes need to join the cluster.
     ready: Sequence[pulumi.Resource]
 

@@ -132,7 +132,7 @@ class Mirrors(Section):
         Field(
             description="Address of a bucket with the runtimes that nodes install, each below its name and version,"
             " such as `…/gvisor/20261005.0/x86_64/gvisor.tar.zstd`. Nodes read it through the S3 endpoint with unsigned"
-            " requests."
+            " requests, and what it lacks from the public address, unless `nat` is `none`."
         ),
     ] = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentenv.core.nodes.tiers import KATA_GUEST_MEMORY, Wall
-from agentenv.core.pinned_versions import Source
+from agentenv.core.pinned_versions import Runtime
 
 _BOUNDARY = "//"
 # containerd 2 reads this plugin's table; the name that it had before would be passed over without a word.
@@ -44,7 +44,22 @@ esac
 # Not in /tmp, which is in memory.
 work="$(mktemp -d -p /var/tmp)"
 cd "$work"
-fetch() { curl --fail --silent --show-error --location --proto '=https' --retry 5 --retry-all-errors -O "$1"; }
+# Takes the file from the first address that has the pinned bytes. Only the last is tried again after every error, such
+# as a missing file.
+fetch() {
+  local file="$1" digest="$2" retry
+  shift 2
+  while [ "$#" -gt 0 ]; do
+    retry=(--retry 5)
+    [ "$#" -gt 1 ] || retry+=(--retry-all-errors)
+    if curl --fail --silent --show-error --location --proto '=https' --connect-timeout 10 --speed-time 30 \\
+      "${retry[@]}" -o "$file" "$1" && echo "${digest#*:}  $file" | "${digest%%:*}sum" --check; then
+      return 0
+    fi
+    shift
+  done
+  return 1
+}
 """
 
 # No network policy applies between a pod and its own node. Pods of sandboxes need nothing of it but the credentials of
@@ -71,7 +86,7 @@ systemctl enable --now pods-to-node.service
 """
 
 
-def user_data(wall: Wall | None, sources: Mapping[str, Source]) -> str:
+def user_data(wall: Wall | None, runtimes: Mapping[str, Runtime]) -> str:
     """Return the user data of a node: the kubelet's settings, and for sandboxes the firewall and the runtime.
 
     The runtime is left out if the image already has it. Nodes of the platform, without a wall, have no firewall.
@@ -81,9 +96,9 @@ def user_data(wall: Wall | None, sources: Mapping[str, Source]) -> str:
     script: list[str] = []
     table: list[str] = []
     if wall is not None and wall.word == "gvisor":
-        script, table = _gvisor(sources["gvisor"])
+        script, table = _gvisor(runtimes["gvisor"])
     elif wall is not None and wall.word == "kata":
-        script, table = _kata(sources["kata"])
+        script, table = _kata(runtimes["kata"])
     kubelet = ("  kubelet:", "    config:", f"      podPidsLimit: {POD_PIDS}")
     containerd = ("  containerd:", "    config: |", *(f"      {line}" for line in table)) if table else ()
     parts = {
@@ -100,13 +115,9 @@ def user_data(wall: Wall | None, sources: Mapping[str, Source]) -> str:
     return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n{body}--{_BOUNDARY}--\n'
 
 
-def _gvisor(source: Source) -> tuple[list[str], list[str]]:
-    address = source.address.format(machine="$machine", package="$package")
-    archive = address.rsplit("/", 1)[1]
+def _gvisor(runtime: Runtime) -> tuple[list[str], list[str]]:
     script = [
-        *(f'fetch "{address}{ending}"' for ending in ("", source.checksum)),
-        f"sha512sum --check {archive}{source.checksum}",
-        *_unpacked(archive, "/usr/local/bin"),
+        *_unpacked(runtime, "/usr/local/bin"),
         # It runs by what lies beside it, and fetches what does not: then rather no node.
         "test -x /usr/local/bin/gvisor-bin/gvisor_sentry -a -x /usr/local/bin/containerd-shim-runsc-v1",
         "mkdir -p /etc/containerd",
@@ -127,25 +138,22 @@ def _gvisor(source: Source) -> tuple[list[str], list[str]]:
     return script, table
 
 
-def _unpacked(archive: str, folder: str) -> list[str]:
+def _unpacked(runtime: Runtime, folder: str) -> list[str]:
+    addresses = [address.format(machine="$machine", package="$package") for address in runtime.addresses]
+    archive = addresses[0].rsplit("/", 1)[1]
     return [
+        'case "$package" in',
+        *(f"  {package}) digest={digest} ;;" for package, digest in sorted(runtime.digests.items())),
+        "esac",
+        " ".join(("fetch", *(f'"{word}"' for word in (archive, "$digest", *addresses)))),
         "command -v zstd >/dev/null || dnf install -y zstd",
         f'tar --zstd --no-same-owner -xf "{archive}" -C {folder}',
     ]
 
 
-def _kata(source: Source) -> tuple[list[str], list[str]]:
-    address = source.address.format(machine="$machine", package="$package")
-    archive = address.rsplit("/", 1)[1]
+def _kata(runtime: Runtime) -> tuple[list[str], list[str]]:
     script = [
-        # Nothing is unpacked whose digest is not known: on any other processor this ends here.
-        'case "$package" in',
-        *(f"  {package}) digest={digest} ;;" for package, digest in sorted(source.sha256.items()) if digest),
-        "  *) exit 1 ;;",
-        "esac",
-        f'fetch "{address}"',
-        f'echo "$digest  {archive}" | sha256sum --check',
-        *_unpacked(archive, "/"),
+        *_unpacked(runtime, "/"),
         # Kata reads these files after its own. A guest gets the memory limits of its pod beside what it needs itself,
         # from the start, and all processes on the node are in the cgroup of the pod. By default a guest has 2 GiB more,
         # outside of it.

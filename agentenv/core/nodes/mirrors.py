@@ -1,15 +1,19 @@
-"""Mirrors of public images and runtimes, for networks without internet access.
+"""Mirrors of public images and runtimes: networks without internet access need them, others start nodes without it.
 
-Only the address changes. A copy has the same version and checksum.
+Only the address changes. A copy has the same version, and is verified by the same digest.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from agentenv.core.pinned_versions import Source
+from agentenv.core.pinned_versions import MACHINES, Runtime, releases
+
+if TYPE_CHECKING:
+    from agentenv.core.nodes.node_pools import NodePool
 
 
 @dataclass(frozen=True)
@@ -23,13 +27,16 @@ class Mirrors:
         """Return the address of an image; a copy has the same name in another registry."""
         return f"{self.registry}/{public.partition('/')[2]}" if self.registry else public
 
-    def runtimes(self, public: Mapping[str, Source]) -> dict[str, Source]:
-        """Return the sources of runtimes; a copy is below its name, version and architecture."""
+    def runtimes(self, public: Mapping[str, Runtime], *, isolated: bool = False) -> dict[str, Runtime]:
+        """Return the runtimes with the copy's address first; it is the only one in an isolated network."""
         if not self.files:
             return dict(public)
         return {
-            word: replace(source, address=f"{self.files}/{word}/{source.version}/{_by_processor(source.address)}")
-            for word, source in public.items()
+            name: replace(
+                runtime,
+                addresses=(f"{self.files}/{_copy(name, runtime)}", *(() if isolated else runtime.addresses)),
+            )
+            for name, runtime in public.items()
         }
 
     def reaches(self, image: str, region: str) -> bool:
@@ -39,8 +46,34 @@ class Mirrors:
         return bool(re.match(rf"[0-9]{{12}}\.dkr\.ecr\.{re.escape(region)}\.amazonaws\.com(\.cn)?/", image))
 
 
-def _by_processor(address: str) -> str:
-    """Return the end of an address, from the part with its architecture."""
-    parts = address.split("/")
+@dataclass(frozen=True)
+class RuntimeFile:
+    """A file that nodes of an architecture install: its path in a mirror, its public address and its digest."""
+
+    path: str
+    address: str
+    digest: str
+
+
+def runtime_files(pools: Iterable[NodePool]) -> list[RuntimeFile]:
+    """Return the files that nodes of these pools install, in the order of their paths."""
+    runtimes = releases().runtimes
+    walls = {(pool.node_class.wall.word, pool.architecture) for pool in pools if pool.node_class.wall}
+    return [
+        RuntimeFile(
+            *(
+                template.format(package=architecture, machine=MACHINES[architecture])
+                for template in (_copy(name, runtimes[name]), runtimes[name].addresses[0])
+            ),
+            runtimes[name].digests[architecture],
+        )
+        for name, architecture in sorted(walls)
+        if name in runtimes
+    ]
+
+
+def _copy(name: str, runtime: Runtime) -> str:
+    """Return the path of a copy: the name, the version, and the public address from the part with the architecture."""
+    parts = runtime.addresses[0].split("/")
     first = next((place for place, part in enumerate(parts) if "{" in part), len(parts) - 1)
-    return "/".join(parts[first:])
+    return "/".join((name, runtime.version, *parts[first:]))

@@ -6,7 +6,9 @@ import hashlib
 import os
 import subprocess
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from email import message_from_string
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,19 @@ import pytest
 import yaml
 
 from agentenv.core.nodes.bootstrap import user_data
+from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.nodes.tiers import KATA_GUEST_MEMORY, KATA_NODE_MEMORY, WALLS, Wall, wall_of
-from agentenv.core.pinned_versions import Source, releases, verified
+from agentenv.core.pinned_versions import Runtime, releases, verified
 from agentenv.core.values.quantities import Quantity
+from tests.stub_server import Request, Response, self_signed, stub_server
 
 ARCHIVE = b"an archive"
-DIGEST = hashlib.sha256(ARCHIVE).hexdigest()
+SHA256, SHA512 = f"sha256:{hashlib.sha256(ARCHIVE).hexdigest()}", f"sha512:{hashlib.sha512(ARCHIVE).hexdigest()}"
+FILES = "https://agents-prod-runtimes-111122223333.s3.us-east-1.amazonaws.com"
+OTHER = f"sha256:{'0' * 64}"
 FETCHED = {
-    "gvisor": Source("https://e.example/{machine}/gvisor.tar.zstd", "1", checksum=".sha512"),
-    "kata": Source("https://e.example/kata-{package}.tar.zst", "1", sha256={"amd64": DIGEST, "arm64": "0" * 64}),
+    "gvisor": Runtime(("https://e.example/{machine}/gvisor.tar.zstd",), "1", {"amd64": SHA512, "arm64": OTHER}),
+    "kata": Runtime(("https://e.example/kata-{package}.tar.zst",), "1", {"amd64": SHA256, "arm64": OTHER}),
 }
 # Beside what is looked at, nothing of this machine is touched: each of these only tells that it was called.
 COMMANDS = ("systemctl", "ln", "tar", "dnf", "zstd", "modprobe", "mkdir", "iptables")
@@ -48,25 +54,40 @@ class Ran:
     calls: tuple[str, ...]
 
 
-def run(folder: Path, word: str, curl: str, machine: str = "x86_64", systemctl: str = "") -> Ran:
-    """The script of a wall's nodes, with commands of ours before those of this machine; `curl` is what it does."""
+def run(
+    folder: Path,
+    word: str,
+    curl: str,
+    *,
+    machine: str = "x86_64",
+    systemctl: str = "",
+    fetched: Mapping[str, Runtime] = FETCHED,
+    environment: Mapping[str, str] | None = None,
+) -> Ran:
+    """The script of a wall's nodes, with commands of ours before those of this machine; `curl` is what it does.
+
+    Without it the machine's own runs.
+    """
     recorded = folder / "told"
     recorded.touch()
     programs = dict.fromkeys(COMMANDS, f'echo "$(basename "$0") $*" >> {recorded}')
     programs["systemctl"] += f"\n{systemctl}"
-    programs |= {"curl": curl, "uname": f"echo {machine}", "mktemp": f"/bin/mkdir {folder}/work && echo {folder}/work"}
+    programs |= {"uname": f"echo {machine}", "mktemp": f"/bin/mkdir {folder}/work && echo {folder}/work"}
+    programs |= {"curl": curl} if curl else {}
     for name, body in programs.items():
         program = folder / "bin" / name
         program.parent.mkdir(exist_ok=True)
         program.write_text(f"#!/bin/bash\n{body}\n")
         program.chmod(0o755)
-    script = parts(user_data(wall(word), FETCHED))["text/x-shellscript"]
+    script = parts(user_data(wall(word), fetched))["text/x-shellscript"]
     # The files that it writes without a program's help
     script = script.replace("/etc/systemd/system/pods-to-node", f"{folder}/pods-to-node")
     script = script.replace("/etc/containerd/", f"{folder}/").replace("/usr/local/bin", f"{folder}/local")
     script = script.replace("/opt/kata/share/defaults/kata-containers/config.d/", f"{folder}/")
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
-    done = subprocess.run(["bash", "-c", script], env={"PATH": path}, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", script], env={**(environment or {}), "PATH": path}, capture_output=True, check=False, timeout=60
+    )
     return Ran(done.returncode, tuple(recorded.read_text().splitlines()))
 
 
@@ -89,34 +110,20 @@ def test_a_node_without_its_runtime_never_joins(tmp_path: Path, word: str) -> No
     assert ran.calls == (*SHIELDED, *CLOSED)
 
 
-def test_a_node_with_a_wrong_archive_never_joins(tmp_path: Path) -> None:
-    ran = run(tmp_path, "kata", writing("another archive"))
-    assert ran.code != 0
-    assert ran.calls == (*SHIELDED, *CLOSED)
-
-
-def test_a_node_with_another_gvisor_never_joins(tmp_path: Path) -> None:
-    ran = run(tmp_path, "gvisor", serving(b"another", hashlib.sha512(b"gvisor").hexdigest()))
+@pytest.mark.parametrize("word", ["gvisor", "kata"])
+def test_a_node_with_a_wrong_archive_never_joins(tmp_path: Path, word: str) -> None:
+    ran = run(tmp_path, word, writing("another archive"))
     assert ran.code != 0
     assert ran.calls == (*SHIELDED, *CLOSED)
 
 
 @pytest.mark.parametrize(("machine", "joins"), [("x86_64", True), ("aarch64", False), ("riscv64", False)])
 def test_a_node_joins_with_the_pinned_archive_only(tmp_path: Path, machine: str, joins: bool) -> None:
-    ran = run(tmp_path, "kata", writing(ARCHIVE.decode()), machine)
+    ran = run(tmp_path, "kata", writing(ARCHIVE.decode()), machine=machine)
     assert (ran.code == 0) is joins
     unpacked = f"tar --zstd --no-same-owner -xf kata-{'amd64' if machine == 'x86_64' else 'arm64'}.tar.zst -C /"
     assert (unpacked in ran.calls) is joins
     assert (CLOSED[0] in ran.calls) is not joins
-
-
-def serving(content: bytes, digest: str) -> str:
-    return f"""\
-name="$(basename "${{@: -1}}")"
-case "$name" in
-  *.sha512) echo "{digest}  ${{name%.sha512}}" > "$name" ;;
-  *) printf {content.decode()} > "$name" ;;
-esac"""
 
 
 # What the archive of a release has in it; `tar` lays it out as told.
@@ -130,7 +137,7 @@ def test_a_node_with_a_verified_gvisor_joins_and_configures_it(tmp_path: Path, m
             laid = tmp_path / "local" / file
             laid.parent.mkdir(parents=True, exist_ok=True)
             laid.touch(0o755)
-    ran = run(tmp_path, "gvisor", serving(b"gvisor", hashlib.sha512(b"gvisor").hexdigest()))
+    ran = run(tmp_path, "gvisor", writing(ARCHIVE.decode()))
     assert (ran.code == 0) is (not missing)
     assert ran.calls[len(SHIELDED)] == f"tar --zstd --no-same-owner -xf gvisor.tar.zstd -C {tmp_path}/local"
     if missing:
@@ -140,9 +147,72 @@ def test_a_node_with_a_verified_gvisor_joins_and_configures_it(tmp_path: Path, m
     assert recorded == {"runsc_config": {"platform": "systrap", "systemd-cgroup": "true"}}
 
 
+@dataclass
+class Sources:
+    """A mirror and the public address, on loopback over TLS: what each answers, and the requests for it."""
+
+    mirror: list[Response]
+    public: list[Response]
+    certificate: Path
+    requests: list[str] = field(default_factory=list[str])
+
+    def respond(self, name: str, answers: list[Response]) -> Callable[[Request], Response]:
+        """Return a function that gives each answer once, and the last for ever."""
+
+        def answer(request: Request) -> Response:
+            self.requests.append(f"{name} {request.path}")
+            return answers.pop(0) if len(answers) > 1 else answers[0]
+
+        return answer
+
+    @contextmanager
+    def runtimes(self, *, isolated: bool) -> Generator[dict[str, Runtime]]:
+        """Serve both; yield the runtimes of nodes that use them."""
+        self_signed(self.certificate)
+        with (
+            stub_server(self.respond("mirror", self.mirror), certificate=self.certificate) as mirror,
+            stub_server(self.respond("public", self.public), certificate=self.certificate) as public,
+        ):
+            runtime = Runtime(
+                (f"https://127.0.0.1:{public}/1/{{package}}.zst",), "1", {"amd64": SHA256, "arm64": OTHER}
+            )
+            mirrors = Mirrors(files=f"https://127.0.0.1:{mirror}/nodes")
+            yield mirrors.runtimes({"kata": runtime}, isolated=isolated)
+
+
+ABSENT, PRESENT, WRONG = Response(404), Response(body=ARCHIVE), Response(body=b"another archive")
+MIRROR, PUBLIC = "mirror /nodes/kata/1/amd64.zst", "public /1/amd64.zst"
+
+
+@pytest.mark.parametrize(
+    ("sources", "requests", "joins"),
+    [
+        (([PRESENT], [ABSENT], False), [MIRROR], True),
+        (([ABSENT], [PRESENT], False), [MIRROR, PUBLIC], True),
+        (([Response(403)], [PRESENT], False), [MIRROR, PUBLIC], True),
+        (([WRONG], [PRESENT], False), [MIRROR, PUBLIC], True),
+        # The last address is tried again, whatever the error; wrong bytes are not.
+        (([ABSENT], [ABSENT, PRESENT], False), [MIRROR, PUBLIC, PUBLIC], True),
+        (([ABSENT], [WRONG], False), [MIRROR, PUBLIC], False),
+        (([WRONG], [PRESENT], True), [MIRROR], False),
+        (([ABSENT, PRESENT], [PRESENT], True), [MIRROR, MIRROR], True),
+    ],
+)
+def test_a_node_takes_the_first_source_with_the_pinned_bytes(
+    tmp_path: Path, sources: tuple[list[Response], list[Response], bool], requests: list[str], joins: bool
+) -> None:
+    mirror, public, isolated = sources
+    served = Sources([*mirror], [*public], tmp_path / "certificate.pem")
+    with served.runtimes(isolated=isolated) as fetched:
+        ran = run(tmp_path, "kata", "", fetched=fetched, environment={"CURL_CA_BUNDLE": str(served.certificate)})
+    assert served.requests == requests
+    assert (ran.code == 0) is joins
+    assert (CLOSED[0] in ran.calls) is not joins
+
+
 @pytest.mark.parametrize(("word", "handler"), [("gvisor", "runsc"), ("kata", "kata")])
 def test_a_node_configures_the_runtime_handler_in_containerd(word: str, handler: str) -> None:
-    text = user_data(wall(word), releases().runtimes)
+    text = user_data(wall(word), Mirrors(files=FILES).runtimes(releases().runtimes))
     recorded = parts(text)
     config = yaml.safe_load(recorded["application/node.eks.aws"])
     assert (config["kind"], config["apiVersion"]) == ("NodeConfig", "node.eks.aws/v1alpha1")
@@ -157,10 +227,13 @@ def test_a_node_configures_the_runtime_handler_in_containerd(word: str, handler:
     assert len(text) < 8192
 
 
-@pytest.mark.parametrize("sha256", [{}, {"amd64": ""}, {"amd64": "ab" * 32, "arm64": ""}, {"amd64": "zz" * 32}])
-def test_a_runtime_without_a_digest_is_refused(sha256: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"runtimes\.kata in pinned_versions\.toml has no checksum"):
-        verified({"kata": Source("https://e.example/{package}", "1", sha256=sha256)})
+@pytest.mark.parametrize(
+    "digests",
+    [{}, {"amd64": SHA256}, {"amd64": SHA256, "arm64": "ab" * 32}, {"amd64": SHA256, "arm64": SHA256[:-1]}],
+)
+def test_a_runtime_without_a_digest_is_refused(digests: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"runtimes\.kata in pinned_versions\.toml has no digest"):
+        verified("kata", Runtime(("https://e.example/{package}",), "1", digests))
     assert set(releases().runtimes) == {wall_of("standard").word, wall_of("untrusted").word}
 
 
