@@ -61,15 +61,17 @@ def runtime_files(pools: Iterable[NodePool]) -> list[RuntimeFile]:
     walls = {(pool.node_class.wall.word, pool.architecture) for pool in pools if pool.node_class.wall}
     return [
         RuntimeFile(
-            *(
-                template.format(package=architecture, machine=MACHINES[architecture])
-                for template in (_copy(name, runtimes[name]), runtimes[name].addresses[0])
-            ),
+            _for(_copy(name, runtimes[name]), architecture),
+            _for(runtimes[name].addresses[0], architecture),
             runtimes[name].digests[architecture],
         )
         for name, architecture in sorted(walls)
         if name in runtimes
     ]
+
+
+def _for(template: str, architecture: str) -> str:
+    return template.format(package=architecture, machine=MACHINES[architecture])
 
 
 def _copy(name: str, runtime: Runtime) -> str:
