@@ -34,6 +34,7 @@ from agentenv.service.configuration import Configuration
 from agentenv.service.gateway.entry import DESTINATION, PORT, TOKEN, Allow, Decision, EntryRequest
 from agentenv.service.gateway.server import serving
 from agentenv.service.gateway.setup import running_gateway
+from agentenv.service.workspaced.tokens import Grant
 from bench.timing import percentile
 
 PROGRAM = Path(__file__).with_name("gateway_program.py")
@@ -41,7 +42,7 @@ NUMBER = 3000  # of the program's port
 RATE, SECONDS, CONNECTIONS = 200.0, 10.0, 16
 FLOOD_SECONDS, FLOOD_CONNECTIONS = 5.0, 32
 # A workspace has 1,024 connections at most.
-WEBSOCKETS, WORKSPACES = 2_000, 2
+WEBSOCKETS, WORKSPACES = 2_000, 4
 WAKES, AT_ONCE = 5, 50
 EXECS = 20
 _SIGN_SECONDS = 20.0
@@ -165,7 +166,7 @@ async def _start_program(local: Local, workspace: Workspace) -> None:
 async def pod_headers(local: Local, workspace: Workspace) -> dict[str, str]:
     """Return the headers by which a request at the pod reaches the program, and its destination."""
     pod = _present(local.backend.endpoint(workspace.id))
-    token = await local.signer.sign(pod_uid=pod.pod_uid, scope=f"port:{NUMBER}", claim_uid=pod.claim_uid)
+    token = await local.signer.sign(Grant(pod.pod_uid, f"port:{NUMBER}", pod.claim_uid))
     return {DESTINATION: pod.destination, TOKEN: token, PORT: str(NUMBER)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from agentenv.service.workspaced.keys import jwks, new_key
-from agentenv.service.workspaced.tokens import sign_token
+from agentenv.service.workspaced.tokens import Grant, sign_token
 
 
 class LocalSigner:
@@ -21,7 +21,6 @@ class LocalSigner:
         """Return the public key, as the document that workspaced reads."""
         return jwks([self._key])
 
-    async def sign(self, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = "") -> str:
+    async def sign(self, grant: Grant) -> str:
         """Return a token for a sandbox."""
-        now = self._now()
-        return sign_token(self._key, now, pod_uid=pod_uid, scope=scope, claim_uid=claim_uid, session=session)
+        return sign_token(self._key, self._now(), grant)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import math
 import secrets
@@ -20,7 +21,7 @@ from typing import Protocol
 from agentenv.service.gateway.rights import Visitor
 from agentenv.service.http.problems import Problem
 from agentenv.service.workspaced.client import Signer, WorkspacedError
-from agentenv.service.workspaced.tokens import NoSigningKeyError
+from agentenv.service.workspaced.tokens import Grant, NoSigningKeyError
 from agentenv.service.workspaces.backend_protocol import Endpoint
 
 _LOG = logging.getLogger(__name__)
@@ -106,11 +107,11 @@ class Admissions:
         self._admissions.move_to_end(key)
         self._of_visitor[key[:2]].move_to_end(key)
         if now - admission.signed_at > REUSE_SECONDS:
+            endpoint = admission.endpoint
+            # workspaced belongs to its sandbox: it recognizes a visitor, and does not learn who that is.
+            caller = hashlib.sha256(f"{endpoint.pod_uid} {visitor.identity}".encode()).hexdigest()[:32]
             admission.token = await self._signer.sign(
-                pod_uid=admission.endpoint.pod_uid,
-                scope=admission.scope,
-                claim_uid=admission.endpoint.claim_uid,
-                session=admission.session,
+                Grant(endpoint.pod_uid, admission.scope, endpoint.claim_uid, admission.session, caller)
             )
             admission.signed_at = now
         return admission.token

@@ -13,6 +13,7 @@ import httpx2
 from agentenv.core.classes.names import CLAIM_UID_LABEL
 from agentenv.core.classes.pods.daemon import WORKSPACED
 from agentenv.core.values.object_fields import Document, number, rows, section, text
+from agentenv.service.workspaced.tokens import Grant
 from agentenv.service.workspaces.backend_protocol import Endpoint
 
 CONTROL = "control"
@@ -51,7 +52,7 @@ def workspaced_port(pod: Document) -> int:
 class Signer(Protocol):
     """Signs tokens for pods."""
 
-    async def sign(self, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = "") -> str:
+    async def sign(self, grant: Grant) -> str:
         """Return a token for a pod."""
         ...
 
@@ -93,7 +94,7 @@ class WorkspacedClient:
         self, method: str, pod: Endpoint, path: str, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Send a request for control, and return the document of its response."""
-        token = await self._signer.sign(pod_uid=pod.pod_uid, scope=CONTROL)
+        token = await self._signer.sign(Grant(pod.pod_uid, CONTROL))
         try:
             async with self._client.stream(
                 method, f"http://{pod.destination}{path}", headers={TOKEN_HEADER: token}, json=body

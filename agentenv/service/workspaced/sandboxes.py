@@ -12,7 +12,7 @@ from agentenv.client.sandbox import AsyncSandbox
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.dependencies import Sandboxes, SignEntry
 from agentenv.service.workspaced.client import TOKEN_HEADER, Signer, WorkspacedClient, WorkspacedError
-from agentenv.service.workspaced.tokens import NoSigningKeyError
+from agentenv.service.workspaced.tokens import Grant, NoSigningKeyError
 from agentenv.service.workspaces.backend_protocol import Backend, Endpoint
 
 # The pod of a workspace that has just become ready may not be in the cache of this replica yet.
@@ -54,7 +54,7 @@ class PodSandboxes(Sandboxes):
         return await self._control("GET", workspace, "/metrics")
 
     async def _sign(self, endpoint: Endpoint) -> str:
-        return await self._signer.sign(pod_uid=endpoint.pod_uid, claim_uid=endpoint.claim_uid, scope="api")
+        return await self._signer.sign(Grant(endpoint.pod_uid, "api", endpoint.claim_uid))
 
     async def _control(
         self, method: str, workspace: Workspace, path: str, body: Mapping[str, Any] | None = None

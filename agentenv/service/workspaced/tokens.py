@@ -6,8 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import jwt
 
@@ -27,13 +27,23 @@ class NoSigningKeyError(Exception):
     """There is no key yet: no replica has led the loops so far."""
 
 
-def sign_token(
-    key: SigningKey, now: datetime, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = ""
-) -> str:
-    """Return a token for a pod. A scope besides `control` needs the claim, which workspaced pins to the pod."""
+@dataclass(frozen=True)
+class Grant:
+    """What a token allows in a pod. A scope besides `control` needs the claim, which workspaced pins to the pod."""
+
+    pod_uid: str
+    scope: str
+    claim_uid: str = ""
+    session: str = ""
+    caller: str = ""  # whose requests and connections workspaced limits
+
+
+def sign_token(key: SigningKey, now: datetime, grant: Grant) -> str:
+    """Return a token for a pod."""
     issued = int(now.timestamp())
-    claims: dict[str, Any] = {"aud": pod_uid, "iat": issued, "exp": issued + int(LIFETIME.total_seconds())}
-    claims |= {"scope": scope, **({"claim": claim_uid} if claim_uid else {}), **({"sid": session} if session else {})}
+    claims = {"aud": grant.pod_uid, "iat": issued, "exp": issued + int(LIFETIME.total_seconds()), "scope": grant.scope}
+    optional = {"claim": grant.claim_uid, "sid": grant.session, "sub": grant.caller}
+    claims |= {name: value for name, value in optional.items() if value}
     return jwt.encode(claims, key.private, algorithm="EdDSA", headers={"kid": key.id})
 
 
@@ -54,7 +64,7 @@ class TokenSigner:
         self._read = float("-inf")
         self._reading: asyncio.Task[None] | None = None
 
-    async def sign(self, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = "") -> str:
+    async def sign(self, grant: Grant) -> str:
         """Return a token for a pod; raise `NoSigningKeyError` where there is no key yet."""
         if self._monotonic() - self._read > _REREAD_SECONDS and self._reading is None:
             self._reading = asyncio.create_task(self._read_keys())
@@ -66,7 +76,7 @@ class TokenSigner:
         key = signing_key(self._keys, now)
         if key is None:
             raise NoSigningKeyError("no signing key exists yet")
-        return sign_token(key, now, pod_uid=pod_uid, scope=scope, claim_uid=claim_uid, session=session)
+        return sign_token(key, now, grant)
 
     async def _read_keys(self) -> None:
         self._keys = keys_of(await self._api.find(SECRETS, SIGNING_KEYS, self._namespace))

@@ -13,6 +13,7 @@ from agentenv.dev.serve import Local, local_service
 from agentenv.dev.settings import default_settings
 from agentenv.dev.state import State
 from agentenv.rehearsal.scenario.command_probe import Output, run_script
+from agentenv.service.workspaced.tokens import Grant
 from tests.fast.service.workspaces.backend_contract import CONTRACT, RETENTION, Subject
 
 SECONDS = 60.0
@@ -33,7 +34,7 @@ async def run_in(local: Local, id_: str, script: str) -> Output:
     """Run a script in a workspace, through its workspaced."""
     endpoint = local.backend.endpoint(id_)
     assert endpoint is not None
-    token = await local.signer.sign(pod_uid=endpoint.pod_uid, scope="api", claim_uid=endpoint.claim_uid)
+    token = await local.signer.sign(Grant(endpoint.pod_uid, "api", endpoint.claim_uid))
     ports = [{"name": "workspaced", "containerPort": endpoint.port}]
     pod = {"status": {"podIP": endpoint.address}, "spec": {"containers": [{"ports": ports}]}}
     return await asyncio.to_thread(run_script, pod, token, script)

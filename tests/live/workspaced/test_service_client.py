@@ -18,7 +18,7 @@ import urllib3
 from agentenv.rehearsal.controlplane.ports import HOST, Ports
 from agentenv.service.workspaced.client import TOKEN_HEADER, WorkspacedClient, WorkspacedError
 from agentenv.service.workspaced.keys import SigningKey, jwks, new_key
-from agentenv.service.workspaced.tokens import sign_token
+from agentenv.service.workspaced.tokens import Grant, sign_token
 from agentenv.service.workspaces.backend_protocol import Endpoint
 from tests.live.workspaced.conftest import TIMEOUT, Programs, wait_until_healthy
 
@@ -72,9 +72,8 @@ class Signer:
     def __init__(self, key: SigningKey) -> None:
         self.key = key
 
-    async def sign(self, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = "") -> str:
-        now = datetime.now(UTC)
-        return sign_token(self.key, now, pod_uid=pod_uid, scope=scope, claim_uid=claim_uid, session=session)
+    async def sign(self, grant: Grant) -> str:
+        return sign_token(self.key, datetime.now(UTC), grant)
 
 
 def through(signer: Signer, action: Callable[[WorkspacedClient], Coroutine[Any, Any, Any]]) -> Any:
@@ -91,7 +90,7 @@ def through(signer: Signer, action: Callable[[WorkspacedClient], Coroutine[Any, 
 def until_admitted(running: Running, signer: Signer) -> None:
     """Wait until the program has read the published keys, which it does once a second."""
     deadline = time.monotonic() + TIMEOUT
-    while running.code(asyncio.run(signer.sign(pod_uid=POD, scope="control"))) != 200:
+    while running.code(asyncio.run(signer.sign(Grant(POD, "control")))) != 200:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -122,7 +121,7 @@ def test_both_keys_of_a_rotation_are_admitted_until_one_is_withdrawn(running: Ru
     until_admitted(running, new)
     running.publish(new.key)
     deadline = time.monotonic() + TIMEOUT
-    while running.code(asyncio.run(old.sign(pod_uid=POD, scope="control"))) != 401:
+    while running.code(asyncio.run(old.sign(Grant(POD, "control")))) != 401:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     until_admitted(running, new)
@@ -135,7 +134,7 @@ def test_token_is_bound_to_pod_minute_and_scope(running: Running) -> None:
     until_admitted(running, signer)
 
     def token(at: datetime = now, **claims: str) -> str:
-        return sign_token(signer.key, at, **{"pod_uid": POD, "scope": "control", **claims})
+        return sign_token(signer.key, at, Grant(**{"pod_uid": POD, "scope": "control", **claims}))
 
     assert running.code(token()) == 200
     assert running.code(token(pod_uid="another")) == 401
@@ -152,10 +151,7 @@ def test_tokens_of_an_ended_session_are_refused(running: Running) -> None:
     signer = Signer(new_key(now))
     running.publish(signer.key)
     until_admitted(running, signer)
-    first, second = (
-        sign_token(signer.key, now, pod_uid=POD, scope="api", claim_uid=CLAIM, session=session)
-        for session in ("s-1", "s-2")
-    )
+    first, second = (sign_token(signer.key, now, Grant(POD, "api", CLAIM, session)) for session in ("s-1", "s-2"))
     assert running.code(first, "/envs") == running.code(second, "/envs") == 200
     through(signer, lambda client: client.end_session(running.pod, "s-1"))
     assert running.code(first, "/envs") == 401

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -41,6 +42,7 @@ func PortScope(port int) string { return "port:" + strconv.Itoa(port) }
 var (
 	errScope   = errors.New("scope")
 	errSession = errors.New("session_ended")
+	errBusy    = errors.New("too_many_of_caller")
 )
 
 // Gate admits requests.
@@ -85,12 +87,24 @@ func (g *Gate) Refused() map[string]uint64 {
 // Check returns the claims of a token if it has one of the scopes.
 func (g *Gate) Check(text string, scopes ...string) (token.Claims, error) {
 	claims, err := g.check(text, scopes)
-	if err != nil {
-		g.mu.Lock()
-		g.refused[err.Error()]++
-		g.mu.Unlock()
-	}
+	g.note(err)
 	return claims, err
+}
+
+// Join makes an admitted request a part of its session, as Sessions.Join does.
+func (g *Gate) Join(parent context.Context, claims token.Claims) (context.Context, func(), error) {
+	ctx, leave, err := g.Sessions.Join(parent, claims.Session, claims.Subject)
+	g.note(err)
+	return ctx, leave, err
+}
+
+func (g *Gate) note(err error) {
+	if err == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused[err.Error()]++
 }
 
 func (g *Gate) check(text string, scopes []string) (token.Claims, error) {
@@ -168,9 +182,13 @@ var rpcErrors = connect.NewErrorWriter()
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status, code := http.StatusUnauthorized, connect.CodeUnauthenticated
 	message := "this request needs a token of the workspace service for this sandbox: " + err.Error()
-	if errors.Is(err, errScope) {
+	switch {
+	case errors.Is(err, errScope):
 		status, code = http.StatusForbidden, connect.CodePermissionDenied
 		message = "the token does not allow this request"
+	case errors.Is(err, errBusy):
+		status, code = http.StatusTooManyRequests, connect.CodeResourceExhausted
+		message = fmt.Sprintf("more than %d requests and connections of one caller at once: end some of them", maxOfCaller)
 	}
 	if rpcErrors.IsSupported(r) {
 		_ = rpcErrors.Write(w, r, connect.NewError(code, errors.New(message)))

@@ -95,9 +95,9 @@ func TestAnEndedSessionIsCancelledAndRefused(t *testing.T) {
 	g, s := gate(t)
 	clock := time.Now()
 	g.Sessions.now = func() time.Time { return clock }
-	ctx, leave := g.Sessions.Join(context.Background(), "s1")
+	ctx, leave := join(t, g, "s1", "")
 	defer leave()
-	other, leaveOther := g.Sessions.Join(context.Background(), "s2")
+	other, leaveOther := join(t, g, "s2", "")
 	defer leaveOther()
 	ended, err := g.Sessions.End("s1")
 	if err != nil || ended != 1 {
@@ -110,7 +110,7 @@ func TestAnEndedSessionIsCancelledAndRefused(t *testing.T) {
 	if _, err := g.Check(s.Token("api", "s1"), ScopeAPI); !errors.Is(err, errSession) {
 		t.Fatalf("its token: %v", err)
 	}
-	late, _ := g.Sessions.Join(context.Background(), "s1")
+	late, _ := join(t, g, "s1", "")
 	if late.Err() == nil {
 		t.Fatal("a request that was checked before the end runs on")
 	}
@@ -120,6 +120,46 @@ func TestAnEndedSessionIsCancelledAndRefused(t *testing.T) {
 	clock = clock.Add(2 * time.Minute)
 	if g.Sessions.Ended("s1") {
 		t.Fatal("remembered beyond every token's life")
+	}
+}
+
+func join(t *testing.T, g *Gate, session, caller string) (context.Context, func()) {
+	t.Helper()
+	ctx, leave, err := g.Join(context.Background(), token.Claims{Session: session, Subject: caller})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx, leave
+}
+
+func TestACallerLeavesConnectionsToOthers(t *testing.T) {
+	g, _ := gate(t)
+	var leaves []func()
+	for i := range maxOfCaller {
+		_, leave := join(t, g, fmt.Sprint("port-", i%3), "visitor")
+		leaves = append(leaves, leave)
+	}
+	_, _, err := g.Join(context.Background(), token.Claims{Session: "another", Subject: "visitor"})
+	if !errors.Is(err, errBusy) || g.Refused()["too_many_of_caller"] != 1 {
+		t.Fatalf("%v, counted %v", err, g.Refused())
+	}
+	answer := httptest.NewRecorder()
+	Refuse(answer, httptest.NewRequest("GET", "/", nil), err)
+	if answer.Code != http.StatusTooManyRequests || !strings.Contains(answer.Body.String(), "more than 512 requests") {
+		t.Fatal(answer.Code, answer.Body)
+	}
+	_, leave := join(t, g, "port-0", "owner")
+	leave()
+	// The service itself has no limit.
+	_, leave = join(t, g, "", "")
+	leave()
+	leaves[0]()
+	_, leave = join(t, g, "port-0", "visitor")
+	for _, leave := range append(leaves[1:], leave) {
+		leave()
+	}
+	if len(g.Sessions.count) != 0 || g.Sessions.Live() != 0 {
+		t.Fatalf("%v, %d sessions", g.Sessions.count, g.Sessions.Live())
 	}
 }
 

@@ -16,6 +16,9 @@ const (
 	remember = token.MaxLifetime + 2*token.Skew
 	// maxEnded bounds the memory for ended sessions.
 	maxEnded = 65536
+	// maxOfCaller bounds the requests and connections of one caller at once, so that a
+	// visitor of a shared port leaves some to the owner.
+	maxOfCaller = 512
 )
 
 // ErrEnded is the cause of a request's cancelled context when its session ends.
@@ -31,12 +34,14 @@ func ValidSession(id string) bool {
 	return len(id) <= 128 && strings.Trim(id, allowed) == ""
 }
 
-// Sessions are the running requests and connections by session id.
+// Sessions are the running requests and connections by session id, and their number
+// by caller, who may have several sessions.
 type Sessions struct {
 	now func() time.Time
 
 	mu    sync.Mutex
 	live  map[string]map[*entry]struct{}
+	count map[string]int
 	ended map[string]time.Time
 }
 
@@ -44,37 +49,47 @@ type entry struct{ cancel context.CancelCauseFunc }
 
 // NewSessions returns an empty registry.
 func NewSessions() *Sessions {
-	return &Sessions{now: time.Now, live: map[string]map[*entry]struct{}{}, ended: map[string]time.Time{}}
+	return &Sessions{
+		now: time.Now, live: map[string]map[*entry]struct{}{}, count: map[string]int{}, ended: map[string]time.Time{},
+	}
 }
 
 // Join returns a context that is cancelled when the session ends, and a function
-// to leave it. A request without a session is only cancelled with its parent.
-func (s *Sessions) Join(parent context.Context, id string) (context.Context, func()) {
+// to leave it. A request without a session is only cancelled with its parent, and
+// one without a caller is not counted. A caller with too many others is refused.
+func (s *Sessions) Join(parent context.Context, id, caller string) (context.Context, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if caller != "" && s.count[caller] >= maxOfCaller {
+		return parent, func() {}, errBusy
+	}
 	ctx, cancel := context.WithCancelCause(parent)
-	if id == "" {
-		return ctx, func() { cancel(nil) }
+	if _, over := s.ended[id]; over {
+		cancel(ErrEnded)
+		return ctx, func() {}, nil
 	}
 	one := &entry{cancel: cancel}
-	s.mu.Lock()
-	if _, over := s.ended[id]; over {
-		s.mu.Unlock()
-		cancel(ErrEnded)
-		return ctx, func() {}
+	if id != "" {
+		if s.live[id] == nil {
+			s.live[id] = map[*entry]struct{}{}
+		}
+		s.live[id][one] = struct{}{}
 	}
-	if s.live[id] == nil {
-		s.live[id] = map[*entry]struct{}{}
+	if caller != "" {
+		s.count[caller]++
 	}
-	s.live[id][one] = struct{}{}
-	s.mu.Unlock()
 	return ctx, func() {
 		cancel(nil)
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.count[caller]--; s.count[caller] <= 0 {
+			delete(s.count, caller)
+		}
 		delete(s.live[id], one)
 		if len(s.live[id]) == 0 {
 			delete(s.live, id)
 		}
-	}
+	}, nil
 }
 
 // End cancels what runs in a session and refuses its tokens from now on. It

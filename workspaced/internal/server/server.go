@@ -174,11 +174,15 @@ func (s *Server) relayed(w http.ResponseWriter, r *http.Request, text string) {
 // serve runs a handler as a part of its session.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, claims token.Claims, quiet bool, handler http.HandlerFunc) {
 	s.served.Add(1)
+	ctx, leave, err := s.Gate.Join(r.Context(), claims)
+	if err != nil {
+		access.Refuse(w, r, err)
+		return
+	}
+	defer leave()
 	if !quiet {
 		defer s.Activity.Begin()()
 	}
-	ctx, leave := s.Gate.Sessions.Join(r.Context(), claims.Session)
-	defer leave()
 	defer access.Interrupt(ctx, w)()
 	handler(w, r.WithContext(access.WithClaims(ctx, claims)))
 }

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"crypto/ed25519"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"workspaced/internal/reaper"
 	"workspaced/internal/relay"
 	"workspaced/internal/sshd"
+	"workspaced/internal/token"
 )
 
 type key struct{ *devkeys.Signer }
@@ -73,6 +76,30 @@ func TestEveryRouteNamesItsScopes(t *testing.T) {
 		if got := strings.Join(found.scopes, " "); got != one.scopes {
 			t.Errorf("%s %s: %s", one.method, one.path, got)
 		}
+	}
+}
+
+func TestACallerWithTooManyRequestsIsRefused(t *testing.T) {
+	s, claims := made(), token.Claims{Subject: "flood"}
+	for {
+		_, leave, err := s.Gate.Join(context.Background(), claims)
+		if err != nil {
+			break
+		}
+		defer leave()
+	}
+	w := httptest.NewRecorder()
+	s.serve(w, httptest.NewRequest("GET", "/", nil), claims, false, func(http.ResponseWriter, *http.Request) {
+		t.Fatal("served")
+	})
+	if w.Code != http.StatusTooManyRequests {
+		t.Fatal(w.Code, w.Body)
+	}
+	served := false
+	s.serve(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), token.Claims{Subject: "owner"}, false,
+		func(http.ResponseWriter, *http.Request) { served = true })
+	if !served {
+		t.Fatal("the owner was refused, too")
 	}
 }
 

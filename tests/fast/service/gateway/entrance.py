@@ -28,6 +28,7 @@ from agentenv.service.http.auth.keys import KeySet
 from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import Account, TokenReviewer
 from agentenv.service.workspaced.client import WorkspacedError
+from agentenv.service.workspaced.tokens import Grant
 from agentenv.service.workspaces.backend_protocol import Endpoint
 from tests.fast.service.gateway.stored import Clock, MemoryStore
 from tests.fast.service.http.auth.issuer import AUDIENCE, SigningKey
@@ -95,10 +96,12 @@ class Pods:
 
     def __init__(self) -> None:
         self.ended: list[str] = []
+        self.callers: list[str] = []
         self.away = False
 
-    async def sign(self, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = "") -> str:
-        return f"{pod_uid}/{claim_uid}/{scope}/{session}"
+    async def sign(self, grant: Grant) -> str:
+        self.callers.append(grant.caller)
+        return f"{grant.pod_uid}/{grant.claim_uid}/{grant.scope}/{grant.session}"
 
     async def end_session(self, pod: Endpoint, session: str) -> None:
         if self.away:

@@ -57,6 +57,21 @@ def test_visitor_has_a_session_for_each_endpoint_and_others_have_their_own() -> 
     assert sweep(gate) == []
 
 
+def test_tokens_name_each_visitor_by_a_digest_of_its_pod() -> None:
+    gate = entrance()
+    gate.directory.change(MINE, shared={"u-other": "rw"}, ports={4000: PortSharing("public")})
+    for number in (3000, 3001):
+        enter(gate, port(MINE, number), **gate.bearer("u-me"))
+    enter(gate, port(MINE), **gate.bearer("u-other"))
+    enter(gate, port(MINE, 4000))
+    gate.directory.change(THEIRS, shared={"u-me": "rw"})
+    enter(gate, port(THEIRS), **gate.bearer("u-me"))
+    first, second, *others = gate.pods.callers
+    assert first == second
+    assert len({first, *others}) == 4
+    assert all(len(caller) == 32 and "u-" not in caller for caller in gate.pods.callers)
+
+
 def test_a_share_that_ends_closes_what_it_opened_and_nothing_else() -> None:
     gate = entrance()
     gate.directory.change(THEIRS, shared={"u-me": "rw"}, ports={4000: PortSharing("public")})

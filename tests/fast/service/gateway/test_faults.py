@@ -20,7 +20,7 @@ from agentenv.service.gateway.entry import Allow, EntryRequest
 from agentenv.service.gateway.sealing import SecretsCache
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import KubeApi, KubeApiError
-from agentenv.service.workspaced.tokens import TokenSigner
+from agentenv.service.workspaced.tokens import Grant, TokenSigner
 from tests.fast.core.gateway.running import LOOPBACK, TIMEOUT, Authorizer, Gateway, exchange, running, sandbox
 from tests.fast.service.gateway.entrance import MINE, THEIRS, WORKSPACES, entrance
 from tests.fast.service.gateway.through_envoy import Front, ServedAuthorizer, front, place
@@ -185,7 +185,7 @@ def test_warm_traffic_goes_on_for_ten_minutes_without_the_api_server() -> None:
             raise KubeApiError("away", 503)
 
     async def run() -> None:
-        await signer.sign(pod_uid="p", scope="api")
+        await signer.sign(Grant("p", "api"))
         server.fails = True
         for seconds in range(0, 601, 30):
             gate.clock.seconds = float(seconds)

@@ -22,6 +22,7 @@ from agentenv.service.workspaced.client import (
     WorkspacedError,
     endpoint_of,
 )
+from agentenv.service.workspaced.tokens import Grant
 from agentenv.service.workspaces.backend_protocol import Endpoint
 from tests.fast.service.fake_api_server import FakeApiServer
 from tests.fast.service.loops.cluster import START, Cluster
@@ -34,8 +35,8 @@ ADDRESS = Endpoint("uid-1", "", "10.0.0.7", 49983)
 class Signer:
     """Signs with the uid itself, so that a test sees whom a token is for."""
 
-    async def sign(self, *, pod_uid: str, scope: str, claim_uid: str = "", session: str = "") -> str:
-        return f"{pod_uid}/{scope}/{claim_uid}{session}"
+    async def sign(self, grant: Grant) -> str:
+        return f"{grant.pod_uid}/{grant.scope}/{grant.claim_uid}{grant.session}"
 
 
 def client(answer: Answer) -> WorkspacedClient:

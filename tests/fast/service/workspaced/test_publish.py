@@ -17,7 +17,7 @@ from agentenv.service.kube.client import CONFIGURATIONS, NAMESPACES, SECRETS
 from agentenv.service.loops.scheduler import PassResult
 from agentenv.service.workspaced.keys import ROTATE_AFTER, SPREAD
 from agentenv.service.workspaced.publish import maintain_keys
-from agentenv.service.workspaced.tokens import NoSigningKeyError, TokenSigner
+from agentenv.service.workspaced.tokens import Grant, NoSigningKeyError, TokenSigner
 from tests.fast.service.fake_api_server import Api, Killed
 from tests.fast.service.loops.cluster import START, Cluster
 
@@ -140,5 +140,5 @@ def signing_id(cluster: Cluster) -> str:
     import jwt
 
     signer = TokenSigner(Api(cluster.server), SERVICE, lambda: cluster.now)
-    token = asyncio.run(signer.sign(pod_uid="p", scope="control"))
+    token = asyncio.run(signer.sign(Grant("p", "control")))
     return jwt.get_unverified_header(token)["kid"]
