@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from agentenv.core.classes.sizes import SMALL
+from agentenv.core.classes.swarm import shared_claim
 from agentenv.core.lifecycle.deadline import deadline_after_resume
 from agentenv.core.workspaces.leases import LeaseRefused, attach_lease, detach_lease, leases_after_sharing
 from agentenv.core.workspaces.workspace import (
@@ -181,9 +182,11 @@ class LocalBackend(Backend):
                 return workspace
             return self.delete_current(workspace, keep_for)
 
-    def delete_current(self, workspace: Workspace, keep_for: timedelta) -> Workspace:
-        """Delete a workspace as it is, under its lock."""
-        now = self._now()
+    def delete_current(
+        self, workspace: Workspace, keep_for: timedelta, deleted_at: datetime | None = None
+    ) -> Workspace:
+        """Delete a workspace as it is, under its lock; `deleted_at` is now by default."""
+        now = deleted_at or self._now()
         deleting = self.put(replace(workspace, state="deleting", deleted_at=now, destroy_after=now + keep_for))
         self.add_event(workspace.id, "Deleted", "its files are retained" if keep_for else "its files are destroyed")
         self._in_background(self._finish_delete(workspace.id))
@@ -305,6 +308,31 @@ class LocalBackend(Backend):
         """Destroy the data of a deleted workspace."""
         self._sandboxes.destroy_home(id_)
         self._remove(id_)
+
+    async def start_member(self, member: Workspace) -> Workspace | None:
+        """Start a member of a swarm unless it exists; restore a deleted one; return what existed before."""
+        async with self._lock(member.id):
+            existing = self._workspaces.get(member.id)
+            if existing is None:
+                await self.start(replace(member, cold=_COLD), "Created", "")
+            elif existing.state == "deleted":
+                await self._restore(existing, None)
+            return existing
+
+    async def undo_start(self, id_: str, before: Workspace | None) -> None:
+        """Delete a member that was started: with its files, or as it was deleted before."""
+        async with self._lock(id_):
+            workspace = self._workspaces.get(id_)
+            if workspace is None or workspace.state in {"deleting", "deleted"}:
+                return
+            if before is None or before.deleted_at is None or before.destroy_after is None:
+                self.delete_current(workspace, timedelta(0))
+            else:
+                self.delete_current(workspace, before.destroy_after - before.deleted_at, before.deleted_at)
+
+    def destroy_shared(self, task: str) -> None:
+        """Destroy the data of a swarm's shared volume."""
+        self._sandboxes.destroy_home(shared_claim(task))
 
     def _observe(self, id_: str, status: Object) -> None:
         """Take the status that the sandbox of a workspace reports."""

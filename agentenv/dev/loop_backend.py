@@ -16,6 +16,7 @@ from agentenv.service.workspaces.backend_protocol import CurrentWorkspace, LoopB
 
 if TYPE_CHECKING:
     from agentenv.dev.backend import LocalBackend
+    from agentenv.dev.swarms import LocalSwarms
     from agentenv.service.catalog import Catalog
     from agentenv.service.workspaces.backend_protocol import Endpoint
 
@@ -136,11 +137,27 @@ class RetainedFolder(RetainedHome):
         return True
 
 
+@dataclass
+class SharedFolder(RetainedHome):
+    """The shared folder of a deleted swarm."""
+
+    swarms: LocalSwarms
+    name: str
+    home: Home
+    class_name: str
+
+    async def apply(self, decision: RetentionDecision) -> bool:
+        """Destroy the folder."""
+        if decision.do == "destroy":
+            self.swarms.destroy(self.name)
+        return decision.do == "destroy"
+
+
 class LocalLoopBackend(LoopBackend):
     """The workspaces of one machine, as loops read them."""
 
-    def __init__(self, backend: LocalBackend, catalog: Catalog) -> None:
-        self._backend, self._catalog, self._remembered = backend, catalog, Remembered()
+    def __init__(self, backend: LocalBackend, catalog: Catalog, swarms: LocalSwarms) -> None:
+        self._backend, self._catalog, self._swarms, self._remembered = backend, catalog, swarms, Remembered()
 
     async def limits(self) -> dict[str, Limits]:
         """Return the limits of each class."""
@@ -180,8 +197,23 @@ class LocalLoopBackend(LoopBackend):
         """Return where the workspaced of a workspace is reached."""
         return self._backend.endpoint(workspace.id)
 
-    async def retained_homes(self, failures: list[str], *, requested: bool = False) -> AsyncIterator[RetainedFolder]:  # noqa: ARG002 - as above
-        """Yield the homes of deleted workspaces; one whose destruction is requested is gone at once."""
+    async def retained_homes(self, failures: list[str], *, requested: bool = False) -> AsyncIterator[RetainedHome]:  # noqa: ARG002 - as above
+        """Yield the homes of deleted workspaces, and shared folders; a home whose destruction is requested is gone."""
+        for swarm in self._swarms.unused():
+            if requested == (swarm.destroy_after == swarm.deleted_at):
+                home = Home(
+                    volume=swarm.name,
+                    phase="Released",
+                    owner=swarm.owner,
+                    workspace=swarm.name,
+                    task=swarm.name,
+                    mode="agent",
+                    deleted_at=swarm.deleted_at,
+                    destroy_after=swarm.destroy_after,
+                    destroy_requested=requested,
+                    released_since=swarm.deleted_at,
+                )
+                yield SharedFolder(self._swarms, swarm.name, home, swarm.class_name)
         for row in [] if requested else self._backend.all_workspaces():
             if row.state == "deleted":
                 home = Home(

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,24 @@ from agentenv.core.ledger.rows import Row
 from agentenv.core.values.timestamps import format_whole_seconds
 from agentenv.core.workspaces.workspace import Event, Workspace
 
+
+@dataclass(frozen=True)
+class LocalSwarm:
+    """The swarm of a task by its name; the failure of its last creation is recorded until the next one."""
+
+    name: str
+    owner: str
+    class_name: str
+    requested: int = 0
+    handed_over: int = 0
+    shared: bool = False  # whether it has a shared folder
+    deleted_at: datetime | None = None
+    destroy_after: datetime | None = None
+    failure: str = ""
+
+
 _WORKSPACE, _EVENT, _ROW = TypeAdapter(Workspace), TypeAdapter(Event), TypeAdapter(Row)
+_SWARM = TypeAdapter(LocalSwarm)
 _MOST_EVENTS = 100
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS workspaces (id TEXT PRIMARY KEY, document TEXT NOT NULL);
@@ -26,6 +44,7 @@ CREATE TABLE IF NOT EXISTS usage (
   owner TEXT NOT NULL, row TEXT NOT NULL, began TEXT NOT NULL, closed INTEGER NOT NULL, document TEXT NOT NULL,
   PRIMARY KEY (owner, row)
 );
+CREATE TABLE IF NOT EXISTS swarms (name TEXT PRIMARY KEY, document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS access (
   kind TEXT NOT NULL, row TEXT NOT NULL, changed TEXT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (kind, row)
 );
@@ -60,6 +79,20 @@ class Records:
         with self._writing() as write:
             write.execute("DELETE FROM workspaces WHERE id = ?", (id_,))
             write.execute("DELETE FROM events WHERE id = ?", (id_,))
+
+    def swarms(self) -> list[LocalSwarm]:
+        """Return all swarms."""
+        return [_SWARM.validate_json(text) for (text,) in self._read("SELECT document FROM swarms")]
+
+    def put_swarm(self, swarm: LocalSwarm) -> None:
+        """Write a swarm."""
+        with self._writing() as write:
+            write.execute("REPLACE INTO swarms VALUES (?, ?)", (swarm.name, _SWARM.dump_json(swarm).decode()))
+
+    def remove_swarm(self, name: str) -> None:
+        """Delete a swarm."""
+        with self._writing() as write:
+            write.execute("DELETE FROM swarms WHERE name = ?", (name,))
 
     def add_event(self, id_: str, event: Event) -> int:
         """Record an event of a workspace, and return its number; the oldest of many are dropped."""

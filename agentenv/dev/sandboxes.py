@@ -21,6 +21,7 @@ from agentenv.core.classes.names import HOME, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.classes.pods.daemon import KEYS, KEYS_FILE
 from agentenv.core.classes.pods.pod import pod_spec
 from agentenv.core.classes.sizes import in_size
+from agentenv.core.classes.swarm import mount_shared, shared_claim
 from agentenv.core.classes.template import pod_labels
 from agentenv.local.sandboxes.bundle import CannotStart, Runtime
 from agentenv.local.sandboxes.limits import Monitor
@@ -52,7 +53,7 @@ class _Running:
 
 
 class _LocalHomes:
-    """The homes: one folder a workspace, with the files of the user of its class."""
+    """The homes and shared volumes: a folder each, with the files of the user of their class."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,7 +74,7 @@ class _LocalHomes:
         os.chown(folder, uid, uid)
 
     def home(self, namespace: str, claim: str) -> Home:  # noqa: ARG002 - ids are unique in all namespaces
-        """Return the folder of a volume claim, which `Sandboxes` names after its workspace."""
+        """Return the folder of a volume claim: of a home, which is named after its workspace, or of a task."""
         folder = self.of(claim.removeprefix(f"{HOME}-"))
         status = folder.stat()
         return Home(folder, Owner(status.st_uid, status.st_gid))
@@ -126,6 +127,8 @@ class Sandboxes:
         uid = str(uuid.uuid4())
         if of_class.has_homes:
             await asyncio.to_thread(self._homes.prepare, workspace.id, of_class.plan.uid)
+        if task := _task_with_shared_volume(workspace, of_class):
+            await asyncio.to_thread(self._homes.prepare, shared_claim(task), of_class.plan.uid)
         pod = pod_of(workspace, of_class, uid)
 
         def reported(status: Object) -> None:
@@ -159,7 +162,7 @@ class Sandboxes:
         self._relay.stop()
 
     def destroy_home(self, id_: str) -> None:
-        """Delete the files of a workspace."""
+        """Delete the files of a workspace, or of a shared volume by its claim."""
         shutil.rmtree(self._homes.of(id_), ignore_errors=True)
 
     def endpoint(self, id_: str, address: str) -> Endpoint | None:
@@ -187,4 +190,11 @@ def pod_of(workspace: Workspace, of_class: Class, uid: str) -> Object:
         spec["volumes"].append({"name": HOME, "persistentVolumeClaim": {"claimName": f"{HOME}-{workspace.id}"}})
     labels = {**pod_labels(plan), USER_LABEL: workspace.owner, WORKSPACE_LABEL: workspace.id}
     metadata = {"name": workspace.id, "namespace": of_class.namespace, "uid": uid, "labels": labels}
-    return {"metadata": metadata, "spec": {**spec, "nodeName": _NODE}}
+    pod = {"metadata": metadata, "spec": {**spec, "nodeName": _NODE}}
+    if task := _task_with_shared_volume(workspace, of_class):
+        mount_shared(pod, task)
+    return pod
+
+
+def _task_with_shared_volume(workspace: Workspace, of_class: Class) -> str | None:
+    return workspace.task if of_class.plan.settings.storage.kind == "shared" else None

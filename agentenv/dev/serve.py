@@ -18,6 +18,7 @@ from agentenv.dev.backend import LocalBackend
 from agentenv.dev.keys import LocalSigner
 from agentenv.dev.records import Records
 from agentenv.dev.sandboxes import Sandboxes
+from agentenv.dev.swarms import LocalSwarms
 from agentenv.dev.upkeep import Upkeep
 from agentenv.dev.usage import LocalLedger
 from agentenv.local.sandboxes.bundle import CannotStart
@@ -85,6 +86,7 @@ async def local_service(
     policy = budget_policy(settings)
     sandboxes = sandboxes_of(signer.public)
     backend = LocalBackend(catalog, records, sandboxes, now=now)
+    swarms = LocalSwarms(backend, catalog, records, now=now)
     ledger = LocalLedger(records, catalog, sandboxes, policy, now)
     budgets = PublishedBudgets(policy, metrics, now)
     workspaced = WorkspacedClient(signer)
@@ -92,7 +94,9 @@ async def local_service(
     access = AccessCache(LocalAccessStore(records), now=now)
     secrets = gateway.secrets_cache(state.secrets, now())
     keys = ApiKeys(access, now)
-    upkeep = Upkeep(backend, catalog, ledger, published=budgets, workspaced=workspaced, metrics=metrics, now=now)
+    upkeep = Upkeep(
+        backend, catalog, ledger, swarms=swarms, published=budgets, workspaced=workspaced, metrics=metrics, now=now
+    )
 
     async def settle(_: Workspace) -> None:
         upkeep.record()
@@ -113,6 +117,7 @@ async def local_service(
                 authenticator=LocalAuthenticator(state.key(), keys),
                 limits=RateLimiter(settings.service.requests_per_minute),
                 metrics=metrics,
+                swarms=swarms,
                 budgets=budgets,
                 settle=settle,
                 ledger=ledger,

@@ -27,9 +27,9 @@ _CONFIG: dict[str, Any] = {
     # There is no cluster; a documentation range (RFC 5737) satisfies the constraints of one.
     "agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]},
     "agent-environment:sandboxClasses": [
-        {"name": "standard", **_CLASS, "storage": {"size": "5Gi"}},
+        {"name": "standard", **_CLASS, "storage": {"kind": "shared", "size": "5Gi"}},
         # The template of the `e2b` clients that name none, with the home that programs written for them expect.
-        {"name": "base", **_CLASS, "storage": {"size": "5Gi", "mountPath": "/home/user"}},
+        {"name": "base", **_CLASS, "storage": {"kind": "shared", "size": "5Gi", "mountPath": "/home/user"}},
     ],
     "agent-environment:service": {
         "image": _IMAGE.format("workspace-service"),

@@ -19,6 +19,7 @@ from agentenv.service.workspaced.activity import WorkspacedActivity
 if TYPE_CHECKING:
     from agentenv.core.ledger.published import PublishedSpend
     from agentenv.dev.backend import LocalBackend
+    from agentenv.dev.swarms import LocalSwarms
     from agentenv.dev.usage import LocalLedger
     from agentenv.service.catalog import Catalog
     from agentenv.service.ledger.published import PublishedBudgets
@@ -46,6 +47,7 @@ class Upkeep:
         catalog: Catalog,
         ledger: LocalLedger,
         *,
+        swarms: LocalSwarms,
         published: PublishedBudgets,
         workspaced: WorkspacedClient,
         metrics: Metrics,
@@ -55,7 +57,7 @@ class Upkeep:
     ) -> None:
         """`accounts` are those of the ledger by default."""
         self._backend, self._ledger, self._metrics = backend, ledger, metrics
-        loop_backend = LocalLoopBackend(backend, catalog)
+        loop_backend = LocalLoopBackend(backend, catalog, swarms)
 
         async def publish(spend: PublishedSpend) -> None:
             published.spend = spend

@@ -72,7 +72,7 @@ def swarm_template(plan: ClassPlan, release: Release, task: str, shard: int = 0)
     _check(plan, task)
     document = template(plan, release, shard, _labels(plan, release, task))
     document["metadata"]["name"] = swarm_name(release, task)
-    _mount_shared(document["spec"]["podTemplate"], task)
+    mount_shared(document["spec"]["podTemplate"], task)
     return document
 
 
@@ -88,7 +88,7 @@ def task_objects(template: Mapping[str, Any], task: str, owner: str) -> tuple[Pl
     name = fit(f"{about['name']}-task-{task}", KINDS["kubernetes-label"].limit)
     where: Plain = {"namespace": about["namespace"], "labels": labels}
     spec: Plain = deepcopy(dict(template["spec"]))
-    _mount_shared(spec["podTemplate"], task)
+    mount_shared(spec["podTemplate"], task)
     homes: list[Plain] = spec["volumeClaimTemplates"]
     (home,) = (claim for claim in homes if claim["metadata"]["name"] == HOME)
     template_: Plain = {"apiVersion": EXTENSIONS, "kind": "SandboxTemplate", "metadata": {"name": name, **where}}
@@ -108,7 +108,7 @@ def task_objects(template: Mapping[str, Any], task: str, owner: str) -> tuple[Pl
     return volume, {**template_, "spec": spec}, pool
 
 
-def _mount_shared(pod: Plain, task: str) -> None:
+def mount_shared(pod: Plain, task: str) -> None:
     """Add the shared volume of a task to a pod template."""
     pod["metadata"]["labels"][TASK_LABEL] = task
     pod["spec"].setdefault("volumes", [])

@@ -143,7 +143,7 @@ class Dependencies:
     authenticator: CallerSource
     limits: RateLimiter
     metrics: Metrics
-    swarms: Swarms | None = None
+    swarms: Swarms
     budgets: Budgets | None = None
     settle: Callable[[Workspace], Awaitable[object]] | None = None  # records its usage until now
     ledger: UsageRows | None = None

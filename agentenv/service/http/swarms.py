@@ -21,7 +21,7 @@ from agentenv.service.http.dependencies import (
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import POLL_SECONDS, PROBLEMS, problems
 from agentenv.service.http.schemas import SwarmCreate, SwarmPage, SwarmShape
-from agentenv.service.workspaces.backend_protocol import Swarms, SwarmStatus
+from agentenv.service.workspaces.backend_protocol import SwarmStatus
 
 router = APIRouter(prefix="/v1/swarms", tags=["swarms"], route_class=AuthenticatedRoute)
 SETTLED_AT_ONCE = 4
@@ -51,7 +51,7 @@ async def create(
     check_deadline(body.deadline, dependencies.now())
     first = Workspace(f"{body.task}-1", caller.owner, of_class.name, "agent", "creating", task=body.task)
     check_budget_left(dependencies, first)
-    status = await _swarms(dependencies).create(
+    status = await dependencies.swarms.create(
         caller.owner,
         of_class,
         body.task,
@@ -77,7 +77,7 @@ async def list_(
     after: Annotated[str | None, Query(pattern=TASK)] = None,
 ) -> SwarmPage:
     """List the caller's swarms by task, a page at a time."""
-    rows = await _swarms(dependencies).list(caller.owner, limit + 1, after)
+    rows = await dependencies.swarms.list(caller.owner, limit + 1, after)
     items = [_shape(status) for status in rows[:limit]]
     return SwarmPage(items=items, after=items[-1].task if len(rows) > limit else None)
 
@@ -85,7 +85,7 @@ async def list_(
 @router.get("/{task}", operation_id="getSwarm", responses=problems(401, 403, 404, 422, 429, 503))
 async def get(task: Task, caller: CurrentCaller, dependencies: RequestDependencies) -> SwarmShape:
     """Return the status of one of the caller's swarms."""
-    return _shape(await _swarms(dependencies).find(caller.owner, task))
+    return _shape(await dependencies.swarms.find(caller.owner, task))
 
 
 @router.delete("/{task}", operation_id="deleteSwarm", status_code=202, responses=PROBLEMS)
@@ -97,7 +97,7 @@ async def delete(
     destroy: Annotated[bool, Query(description="Also destroy its data, at once.")] = False,
 ) -> SwarmShape:
     """Delete a swarm. The data of its workspaces and their shared volume is retained like that of others."""
-    swarms = _swarms(dependencies)
+    swarms = dependencies.swarms
     try:
         status = await swarms.find(caller.owner, task)
     except Problem as problem:
@@ -121,12 +121,6 @@ async def _settle(dependencies: Dependencies, members: Iterable[Workspace]) -> N
             await settle(member)
 
     await asyncio.gather(*(settle_member(member) for member in members))
-
-
-def _swarms(dependencies: Dependencies) -> Swarms:
-    if dependencies.swarms is None:
-        raise Problem("refused", "this service has no swarms", "create the workspaces one by one")
-    return dependencies.swarms
 
 
 def _shape(status: SwarmStatus) -> SwarmShape:

@@ -325,7 +325,7 @@ class SwarmStatus:
 
 
 class Swarms(Protocol):
-    """Creates, reads and deletes the swarms of owners' tasks. A backend may have none."""
+    """Creates, reads and deletes the swarms of owners' tasks."""
 
     async def create(
         self,

@@ -15,6 +15,7 @@ from agentenv.core.values.object_fields import counted, text
 from agentenv.core.workspaces.swarms import ABANDONED, ASSIGNED_COUNT, REQUESTED_COUNT
 from agentenv.service.kube.client import EVENTS, POOLS, Document, KubeApi, collect, section
 from agentenv.service.kube.record_event import record_event
+from agentenv.service.workspaces.swarm_creations import SwarmRecord
 
 # The reasons of events about the end of a swarm, so that every replica can return it while events are retained.
 FAILED, ENDED = "SwarmFailed", "SwarmEnded"
@@ -44,6 +45,13 @@ def handed_over_count(pool: Document) -> int:
 def requested_count(pool: Document) -> int:
     """Return the largest number of members that was requested."""
     return _count(pool, REQUESTED_COUNT)
+
+
+def record_of(pool: Document | None) -> SwarmRecord:
+    """Return what a pool records of its swarm; nothing without a pool."""
+    if pool is None:
+        return SwarmRecord()
+    return SwarmRecord(requested_count(pool), handed_over_count(pool), is_given_up(pool))
 
 
 async def mark_handed_over(cluster: KubeApi, namespace: str, task: str, uid: str, count: int) -> bool:

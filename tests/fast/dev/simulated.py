@@ -17,6 +17,7 @@ from agentenv.dev.backend import LocalBackend
 from agentenv.dev.records import Records
 from agentenv.dev.sandboxes import Report, Sandboxes
 from agentenv.dev.settings import default_settings
+from agentenv.dev.swarms import LocalSwarms
 from agentenv.dev.upkeep import Upkeep
 from agentenv.dev.usage import LocalLedger
 from agentenv.service.catalog import Catalog, Class
@@ -103,6 +104,8 @@ class LocalStage:
     """A local backend over simulated sandboxes, with its upkeep."""
 
     backend: LocalBackend
+    swarms: LocalSwarms
+    catalog: Catalog
     sandboxes: SimulatedSandboxes
     records: Records
     upkeep: Upkeep
@@ -128,10 +131,12 @@ async def local_stage(folder: Path, *, spent: bool = False) -> AsyncGenerator[Lo
     def monotonic() -> float:
         return (clock() - began).total_seconds()
 
+    swarms = LocalSwarms(backend, catalog, records, now=clock)
     upkeep = Upkeep(
         backend,
         catalog,
         ledger,
+        swarms=swarms,
         published=budgets,
         workspaced=cast("WorkspacedClient", quiet),
         metrics=Metrics(),
@@ -139,6 +144,6 @@ async def local_stage(folder: Path, *, spent: bool = False) -> AsyncGenerator[Lo
         monotonic=monotonic,
         accounts=accounts if spent else None,
     )
-    yield LocalStage(backend, simulated, records, upkeep, ledger, budgets, clock, quiet, accounts)
+    yield LocalStage(backend, swarms, catalog, simulated, records, upkeep, ledger, budgets, clock, quiet, accounts)
     await backend.close()
     records.close()

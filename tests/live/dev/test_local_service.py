@@ -15,6 +15,8 @@ from agentenv.dev.state import State
 from agentenv.rehearsal.scenario.command_probe import Output, run_script
 from agentenv.service.workspaced.tokens import Grant
 from tests.fast.service.workspaces.backend_contract import CONTRACT, RETENTION, Subject
+from tests.fast.service.workspaces.swarms_contract import CONTRACT as CONTRACT_OF_SWARMS
+from tests.fast.service.workspaces.swarms_contract import LIFECYCLE, SwarmSubject
 
 SECONDS = 60.0
 
@@ -46,6 +48,38 @@ def test_backend_fulfills_the_contract(holds: Callable[[Subject], Awaitable[None
         await holds(subject)
 
     serving(state, on, act)
+
+
+@pytest.mark.parametrize("holds", [*CONTRACT_OF_SWARMS, *LIFECYCLE], ids=lambda holds: holds.__name__)
+def test_swarms_fulfill_the_contract(
+    holds: Callable[[SwarmSubject], Awaitable[None]], state: State, on: Machine
+) -> None:
+    async def act(local: Local, _: Subject) -> None:
+        await holds(swarm_subject(local))
+
+    serving(state, on, act)
+
+
+def test_members_of_a_swarm_share_a_folder(state: State, on: Machine) -> None:
+    async def act(local: Local, _: Subject) -> None:
+        subject = swarm_subject(local)
+        await subject.swarm()
+        first, second = subject.names(2)
+        assert (await run_in(local, first, "echo ours > /shared/notes; echo mine > ~/notes")).code == 0
+        output = await run_in(local, second, "cat /shared/notes; ls ~/notes || touch /shared/second")
+        assert output.stdout == "ours\n"
+        await subject.swarms.end(subject.owner, "crawl")
+        await subject.reach_end()
+        await subject.swarm()
+        assert (await run_in(local, first, "ls /shared; cat ~/notes")).stdout == "notes\nsecond\nmine\n"
+
+    serving(state, on, act)
+
+
+def swarm_subject(local: Local) -> SwarmSubject:
+    catalog, swarms = local.dependencies.catalog, local.dependencies.swarms
+    standard, base = catalog.get("standard"), catalog.get("base")
+    return SwarmSubject(local.backend, "standard", SECONDS, "u-1", swarms=swarms, of_class=standard, other_class=base)
 
 
 def test_files_survive_suspension_deletion_and_restart(state: State, on: Machine) -> None:

@@ -185,6 +185,7 @@ def module_service() -> Iterator[Service]:
                 authenticator=Authenticator(service, None, TokenReviewer(stage.kube, service.audience), keys=keys),
                 limits=RateLimiter(100_000),
                 metrics=stage.metrics,
+                swarms=stage.swarms,
                 keys=keys,
                 access=HmacTokens(),
                 sandboxes=sandboxes,

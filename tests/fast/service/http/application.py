@@ -79,6 +79,7 @@ def run_with_api(
                 ),
                 limits=RateLimiter(100_000),
                 metrics=stage.metrics,
+                swarms=stage.swarms,
                 keys=keys,
                 access_records=access,
                 now=now,

@@ -54,7 +54,9 @@ def changes_of(caller: Caller, **fields: Any) -> list[Changes]:
     unchecked: Any = Dependencies
     backend = FakeBackend()
     catalog = Catalog(settings_of({"name": "standard"}, {"name": "other"}, {"name": "dear"}))
-    dependencies = cast("Dependencies", replace(unchecked(backend, catalog, None, None, None), budgets=FakeBudgets()))
+    dependencies = cast(
+        "Dependencies", replace(unchecked(backend, catalog, None, None, None, None), budgets=FakeBudgets())
+    )
     asyncio.run(update(SUSPENDED.id, WorkspaceUpdate.model_validate(fields), caller, dependencies, 0))
     return backend.changed
 

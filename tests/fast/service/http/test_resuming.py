@@ -35,7 +35,7 @@ class FakeBackend:
 
 def resume_as(caller: Caller) -> str:
     unchecked: Any = Dependencies
-    dependencies = unchecked(FakeBackend(), Catalog(settings_of({"name": "standard"})), None, None, None)
+    dependencies = unchecked(FakeBackend(), Catalog(settings_of({"name": "standard"})), None, None, None, None)
     return asyncio.run(resume(DELETED.id, Response(), caller, cast("Dependencies", dependencies), 0)).id
 
 

@@ -11,7 +11,7 @@ from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
 from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.swarms import SETTLED_AT_ONCE, delete
-from agentenv.service.workspaces.swarm_tasks import SwarmStatus
+from agentenv.service.workspaces.backend_protocol import SwarmStatus
 from tests.fast.service.workspaces.stage import settings_of
 
 MEMBER = Workspace("w-1", "u-1", "box", "agent", "running")

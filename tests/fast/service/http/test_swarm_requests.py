@@ -22,7 +22,7 @@ ANN = Caller("u-1", with_implied_roles("user"), "token", {"team": "vetted"})
 
 def test_a_deadline_in_the_past_is_refused() -> None:
     unchecked: Any = Dependencies
-    dependencies = unchecked(None, Catalog(settings_of({"name": "box"})), None, None, None)
+    dependencies = unchecked(None, Catalog(settings_of({"name": "box"})), None, None, None, None)
     fields = {"class": "box", "task": "build", "count": 2, "deadline": datetime.now(UTC) - timedelta(days=1)}
     body = SwarmCreate.model_validate(fields)
     with pytest.raises(Problem) as refused:

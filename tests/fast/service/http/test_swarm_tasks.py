@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentenv.core.workspaces.swarms import task_name
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_REQUESTED, SUSPENDED_BECAUSE
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
@@ -28,14 +29,9 @@ from agentenv.service.kube.client import (
 )
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces import swarm_outcome
-from agentenv.service.workspaces.swarm_tasks import (
-    BEING_DELETED,
-    MAX_CONCURRENT,
-    MAX_PER_OWNER,
-    SwarmStatus,
-    SwarmTasks,
-    task_name,
-)
+from agentenv.service.workspaces.backend_protocol import SwarmStatus
+from agentenv.service.workspaces.swarm_creations import BEING_DELETED, MAX_CONCURRENT, MAX_PER_OWNER
+from agentenv.service.workspaces.swarm_tasks import SwarmTasks
 from tests.fast.service.fake_api_server import Api, FakeApiServer
 from tests.fast.service.workspaces.stage import settings_of
 

@@ -54,7 +54,7 @@ def test_a_day_that_is_left_out_has_a_valid_default(
 )
 def test_days_out_of_order_or_too_many_are_refused(since: date, until: date) -> None:
     unchecked: Any = Dependencies
-    dependencies = cast("Dependencies", unchecked(None, None, None, None, None, ledger=object()))
+    dependencies = cast("Dependencies", unchecked(None, None, None, None, None, None, ledger=object()))
     with pytest.raises(Problem, match="choose at most"):
         asyncio.run(
             usage(

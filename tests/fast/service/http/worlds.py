@@ -28,7 +28,7 @@ from agentenv.service.loops.context import LoopContext, cluster_context
 from agentenv.service.loops.workspace_passes import end_expired, end_timed_out
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
-from agentenv.service.workspaces.backend_protocol import Backend
+from agentenv.service.workspaces.backend_protocol import Backend, Swarms
 from tests.fast.dev.simulated import Clock, LocalStage, local_stage
 from tests.fast.service.loops.loops_contract import OWNER, SpentAccounts
 from tests.fast.service.workspaces.stage import Stage, staged
@@ -81,7 +81,10 @@ class World(ABC):
         backend = self.replicas[replica % len(self.replicas)]
         catalog = cast("Any", backend)._catalog
         limits = RateLimiter(100_000)
-        return Dependencies(backend, catalog, Owner(), limits, Metrics(), accounts=self.accounts, now=self.clock)
+        unused = cast("Swarms", None)
+        return Dependencies(
+            backend, catalog, Owner(), limits, Metrics(), unused, accounts=self.accounts, now=self.clock
+        )
 
     async def create(
         self,

@@ -15,6 +15,7 @@ from agentenv.service.kube.client import KubeClient
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
+from agentenv.service.workspaces.swarm_tasks import SwarmTasks
 from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.kube.apiserver import ApiServer, Object
 
@@ -32,6 +33,12 @@ class Stage:
     backend: KubernetesBackend
     metrics: Metrics
     warm: list[str] = field(default_factory=list[str])
+    fills: bool = True  # whether new claims get a sandbox
+
+    @property
+    def swarms(self) -> SwarmTasks:
+        """The swarms of the backend."""
+        return SwarmTasks(self.kube.without_retries(), self.catalog, self.backend.view, now=self.kube.clock.now)
 
     def fill(self, claim: Object) -> None:
         """Do the work of the controller: bind a warm sandbox, or a cold one of the claim's name."""
@@ -89,7 +96,12 @@ async def staged(*classes: Object, **service: Any) -> AsyncGenerator[Stage]:
         kube = KubeClient(client, pause=lambda _: asyncio.sleep(0))
         backend = KubernetesBackend(kube, catalog, metrics, now=kube.clock.now)
         stage = Stage(server, kube, catalog, backend, metrics)
-        server.on_create = lambda created: stage.fill(created) if created.get("kind") == "SandboxClaim" else None
+
+        def on_create(created: Object) -> None:
+            if created.get("kind") == "SandboxClaim" and stage.fills:
+                stage.fill(created)
+
+        server.on_create = on_create
         async with running_backend(backend):
             while not backend.is_synced():
                 await asyncio.sleep(0)
