@@ -14,6 +14,8 @@ from agentenv.core.workspaces.workspace import LastEnd, Workspace
 OUT_OF_MEMORY: Final = "OOMKilled"
 # Reasons of containers that wait for their turn, as in every start.
 _STARTING = frozenset({"ContainerCreating", "PodInitializing", ""})
+# In what the scheduler says before it looks at any node: a claim is missing, not bound or being deleted.
+_HOME_MISSING = "persistentvolumeclaim"
 _LONGEST = 512
 
 
@@ -44,7 +46,7 @@ def pod_report(pod: Document) -> PodReport | None:
         last_end=max(ends, key=_ended_at, default=None),
         trouble=_trouble(status),
         stopping=bool(section(pod, "metadata").get("deletionTimestamp")),
-        unscheduled=_scheduled(status).get("reason") == "Unschedulable",
+        unscheduled=_lacks_node(_scheduled(status)),
     )
     return None if report == ordinary else report
 
@@ -117,6 +119,11 @@ def _scheduled(status: dict[str, Any]) -> dict[str, Any]:
     """Return what the scheduler says of a pod that it has not placed."""
     conditions = (row for row in rows(status, "conditions") if row.get("type") == "PodScheduled")
     return next((row for row in conditions if row.get("status") == "False"), dict[str, Any]())
+
+
+def _lacks_node(scheduled: dict[str, Any]) -> bool:
+    """Return whether a pod waits for a node; one whose home is not provisioned yet has no need of another."""
+    return scheduled.get("reason") == "Unschedulable" and _HOME_MISSING not in text(scheduled, "message").lower()
 
 
 def _why_waiting(container: Document) -> str:

@@ -45,7 +45,7 @@ LOOK_SECONDS = 0.5
 COUNTED_SECONDS = 3.0
 # A workspace that waits for a node for so many passes gets the room of a ready slot.
 PATIENT_PASSES = 3
-# Left free before a slot comes back, so that the next workspace that wakes does not end it again.
+# Left free where slots come back, so that the next workspace that wakes does not end it again.
 MARGIN = 2
 
 
@@ -103,9 +103,8 @@ class Room:
         """Have a pool give up an unclaimed slot; False without one."""
         pools = [pool async for pool in self._api.list(POOLS, namespace) if _spare(pool)]
         for pool in sorted(pools, key=_spare, reverse=True):
-            replicas = number(section(pool, "spec"), "replicas")
             lacking = _lacking(pool) + 1
-            changes = _sized(replicas - 1, lacking)
+            changes = _sized(_replicas(pool) - 1, lacking)
             if await self._api.patch(POOLS, pool, changes) is not None:
                 facts = {"pool": pool["metadata"]["name"], "lacking": lacking}
                 _LOG.info("a slot makes way for a workspace that wakes", extra={"facts": facts})
@@ -145,7 +144,7 @@ def _waiting(context: Context) -> list[tuple[Workspace, PodReport]]:
 
 
 async def give_back_slots(context: Context, should_continue: ShouldContinue) -> PassResult:
-    """Let pools have the slots back that made way, while their classes have room for them and some more."""
+    """Let pools have the slots back that made way, as many as their classes have room for beside some more."""
     steps = 0
     waiting = {workspace.namespace for workspace, _ in _waiting(context)}
     async for namespace in context.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
@@ -155,15 +154,20 @@ async def give_back_slots(context: Context, should_continue: ShouldContinue) -> 
         pools = [pool async for pool in context.api.list(POOLS, name) if MADE_WAY in _annotations(pool)]
         if not pools or not should_continue():
             continue
-        quota = await context.api.find(QUOTAS, SANDBOX, name)
+        quota, free = await context.api.find(QUOTAS, SANDBOX, name) or {}, MARGIN
         for pool in pools:
-            lacking, replicas = _lacking(pool), number(section(pool, "spec"), "replicas")
-            if not lacking:
-                # Something else set its size since: that is its size now.
-                steps += await context.api.patch(POOLS, pool, _annotated(None)) is not None
-            elif not quota_shortfalls(quota or {}, {"pods": Decimal(MARGIN + 1)}):
-                steps += await context.api.patch(POOLS, pool, _sized(replicas + 1, lacking - 1)) is not None
+            lacking = _lacking(pool)
+            slots = next((n for n in range(lacking, 0, -1) if not quota_shortfalls(quota, _pods(free + n))), 0)
+            # A pool that lacks none has been given another size since, which stays.
+            changes = _sized(_replicas(pool) + slots, lacking - slots) if lacking else _annotated(None)
+            if (slots or not lacking) and await context.api.patch(POOLS, pool, changes) is not None:
+                free += slots
+                steps += 1
     return PassResult(steps)
+
+
+def _pods(count: int) -> Amounts:
+    return {"pods": Decimal(count)}
 
 
 def _spare(pool: Document) -> int:
@@ -189,7 +193,7 @@ def _lacking(pool: Document) -> int:
     lacking, _, size = _annotations(pool).get(MADE_WAY, "").partition("/")
     if not (lacking.isdigit() and size.isdigit()):
         return 0
-    return int(lacking) if int(size) == number(section(pool, "spec"), "replicas") else 0
+    return int(lacking) if int(size) == _replicas(pool) else 0
 
 
 def _sized(replicas: int, lacking: int) -> Document:

@@ -105,6 +105,24 @@ def test_pod_without_a_node_has_the_message_of_the_scheduler() -> None:
     assert (state, why) == ("creating", f"Unschedulable: {message}")
 
 
+@pytest.mark.parametrize(
+    ("message", "unscheduled"),
+    [
+        ("0/3 nodes are available: 3 Insufficient memory. preemption: 0/3 nodes are available", True),
+        ("0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Too many pods.", True),
+        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", True),
+        ("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found", False),
+        ('0/3 nodes are available: persistentvolumeclaim "home-box" not found. not found', False),
+        ('0/3 nodes are available: persistentvolumeclaim "home-box" is being deleted. not found', False),
+    ],
+)
+def test_pod_that_waits_for_its_volume_does_not_wait_for_a_node(message: str, *, unscheduled: bool) -> None:
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    report = pod_report(pod({"conditions": [scheduled]}))
+    assert report is not None
+    assert (report.unscheduled, report.trouble) == (unscheduled, f"Unschedulable: {message}")
+
+
 def test_workspace_with_a_deleted_pod_does_not_run_at_its_address() -> None:
     workspace = workspace_of_claim(claim(ready=True))
     assert workspace is not None

@@ -190,7 +190,18 @@ def test_slots_make_way_for_workspaces_that_no_node_has_room_for() -> None:
     assert cluster.size("standard-a") == (2, "1/2")
     assert asyncio.run(give_back_slots(context, lambda: True)).steps == 0
     assert cluster.give_back() == 2
-    assert (cluster.size("standard-b"), cluster.size("standard-a")) == ((1, "1/1"), (3, None))
+    assert (cluster.size("standard-b"), cluster.size("standard-a")) == ((2, None), (3, None))
+
+
+def test_all_slots_that_made_way_return_at_once_where_their_class_has_room_for_them() -> None:
+    cluster = FullClass(60, 5, ("standard-a", 40), ("standard-b", 10))
+    for name in ("standard-a", "standard-b"):
+        cluster.read(name)["status"]["readyReplicas"] = 0
+    assert yield_to(waiting(cluster.server, 1)) == 2
+    cluster.used = cluster.most - MARGIN - 45
+    cluster._count()
+    assert cluster.give_back() == 2
+    assert (cluster.size("standard-a"), cluster.size("standard-b")) == ((40, None), (5, "5/5"))
 
 
 def test_slots_of_a_swarm_and_of_an_old_release_do_not_make_way() -> None:
