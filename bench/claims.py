@@ -7,8 +7,8 @@ and a claim is created only while its pool is full.
 
 from __future__ import annotations
 
+import functools
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,9 @@ from agentenv.rehearsal.scenario import pool_probe
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import terminal_progress
-from bench.timing import percentile
+from bench.ready_watch import ReadyWatch
+from bench.timing import figures
+from bench.warm_pool import stacks_pool
 
 POOL = 10
 PER_REPEAT = 30
@@ -47,10 +49,10 @@ def measure(repeat: int) -> dict[str, Any]:
             claims = time_claims(client, pool, count)
             rate = count / (time.monotonic() - began)
             pods = time_pods(client, pool, count)
-    raw, bare = _figures(claims), _figures(pods)
+    raw, bare = figures(claims), figures(pods)
     return {
         "raw": raw,
-        "slots": _figures(slots),
+        "slots": figures(slots),
         "pod": bare,
         "ratio": round(raw["p50_ms"] / bare["p50_ms"], 2),
         "rate": round(rate, 2),
@@ -59,22 +61,16 @@ def measure(repeat: int) -> dict[str, Any]:
     }
 
 
-def stacks_pool(client: Client) -> Object:
-    """Return the first pool of the stack's first class, whose sandboxes have storage."""
-    pools = client.get(f"/apis/{pool_probe.EXTENSIONS}/sandboxwarmpools")["items"]
-    found = [pool for pool in pools if pool["spec"].get("replicas") and CLASS_LABEL in pool["metadata"]["labels"]]
-    if not found:
-        raise CommandError("the stack has no pool of a class")
-    return found[0]
-
-
 def time_claims(client: Client, pool: Object, count: int) -> list[float]:
     """Return the milliseconds to Ready of each claim, with a full pool."""
     spec = {"warmPoolRef": {"name": pool["metadata"]["name"]}}
     namespace = pool["metadata"]["namespace"]
     manifest = {"apiVersion": pool_probe.EXTENSIONS, "kind": "SandboxClaim", "spec": spec}
     return _time_each(
-        client, lambda name: _named(manifest, namespace, name), count, before=lambda: _wait_until_full(client, pool)
+        client,
+        lambda name: _named(manifest, namespace, name),
+        count,
+        before=functools.partial(pool_probe.wait_until_full, client, pool),
     )
 
 
@@ -91,7 +87,7 @@ def time_slot_claims(client: Client, pool: Object, count: int) -> tuple[list[flo
         client,
         make,
         count,
-        before=lambda: _wait_until_full(client, pool),
+        before=functools.partial(pool_probe.wait_until_full, client, pool),
         after=lambda manifest: handles.append(_volume_handle(client, manifest)),
     )
     if len(set(handles)) != count:
@@ -115,8 +111,8 @@ def _time_each(
     client: Client,
     make: Callable[[str], Object],
     count: int,
-    before: Callable[[], None] = lambda: None,
-    after: Callable[[Object], None] = lambda _: None,
+    before: Callable[[], object] = lambda: None,
+    after: Callable[[Object], object] = lambda _: None,
 ) -> list[float]:
     times: list[float] = []
     ready_watch = ReadyWatch(client, client.path(make("any"), named=False))
@@ -145,41 +141,3 @@ def _volume_handle(client: Client, claim_: Object) -> str:
         raise CommandError(f"{sandbox} is Ready and its storage {home['status']['phase']}")
     volume = client.get(f"/api/v1/persistentvolumes/{home['spec']['volumeName']}")
     return volume["spec"]["csi"]["volumeHandle"]
-
-
-class ReadyWatch:
-    """The times at which the objects of one kind and namespace became Ready, from a watch."""
-
-    def __init__(self, client: Client, path: str) -> None:
-        self._path = path
-        self._ready_times: dict[str, float] = {}
-        self._changed = threading.Condition()
-        self._ended = threading.Event()
-        threading.Thread(target=self._follow, args=(client,), daemon=True).start()
-
-    def ready(self, name: str) -> float:
-        """Wait until an object is Ready, and return the time."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: name in self._ready_times, _TIMEOUT_SECONDS):
-                raise CommandError(f"{self._path}/{name} did not become Ready within {_TIMEOUT_SECONDS:.0f} s")
-            return self._ready_times[name]
-
-    def end(self) -> None:
-        """Stop the watch at its next event."""
-        self._ended.set()
-
-    def _follow(self, client: Client) -> None:
-        for _, manifest in client.watch(self._path, self._ended):
-            if pool_probe.is_ready(manifest):
-                with self._changed:
-                    self._ready_times.setdefault(manifest["metadata"]["name"], time.monotonic())
-                    self._changed.notify_all()
-
-
-def _wait_until_full(client: Client, pool: Object) -> None:
-    if not until(lambda: pool_probe.ready_members(client, pool) == pool["spec"]["replicas"], _TIMEOUT_SECONDS):
-        raise CommandError(f"{client.path(pool)} did not fill up again")
-
-
-def _figures(times: list[float]) -> dict[str, float]:
-    return {"p50_ms": round(percentile(times, 50), 1), "p99_ms": round(percentile(times, 99), 1)}

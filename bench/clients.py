@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from agentenv.cli.main import CommandError
 from agentenv.client import Client
 from agentenv.client.sandbox import Command, Ended, Sandbox
 from bench import clients_pool
-from bench.timing import percentile, seconds
+from bench.timing import figures, ratios, seconds
 
 _ROOT = Path(__file__).resolve().parent.parent
 CREATIONS, CALLS = 5, 50
@@ -50,13 +50,12 @@ def measure(repeat: int) -> dict[str, Any]:
                     for _ in range(repeat):
                         executed += [seconds(lambda: _run(sandbox, "true")) for _ in range(CALLS)]
                         tool += [seconds(lambda: _call(mcp, id_)) for _ in range(CALLS)]
-    exec_, run = _figures(executed), _figures(tool)
-    workspace, e2b = _figures(own), _figures(foreign)
+    exec_, run, workspace, e2b = (figures([1000 * taken for taken in side]) for side in (executed, tool, own, foreign))
     return {
         "dev": first,
         "pool": clients_pool.measure(repeat),
-        "create": {"workspace": workspace, "e2b": e2b, "ratio": _ratio(e2b, workspace)},
-        "mcp": {"exec": exec_, "run": run, "ratio": _ratio(run, exec_)},
+        "create": {"workspace": workspace, "e2b": e2b, "ratio": ratios(e2b, workspace)},
+        "mcp": {"exec": exec_, "run": run, "ratio": ratios(run, exec_)},
     }
 
 
@@ -147,11 +146,3 @@ def _call(http: httpx2.Client, workspace: str) -> None:
     document = http.post("/mcp", json=body).json()
     if "error" in document or document["result"].get("isError"):
         raise CommandError(f"the tool failed: {document}")
-
-
-def _figures(times: Sequence[float]) -> dict[str, float]:
-    return {"p50_ms": round(percentile(times, 50) * 1000, 1), "p99_ms": round(percentile(times, 99) * 1000, 1)}
-
-
-def _ratio(measured: dict[str, float], baseline: dict[str, float]) -> dict[str, float]:
-    return {name.removesuffix("_ms"): round(value / baseline[name], 2) for name, value in measured.items()}

@@ -9,25 +9,22 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from agentenv.cli.main import CommandError
 from agentenv.config import read
-from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
-from agentenv.rehearsal.scenario import gateway_probe, pool_probe, service_probe
+from agentenv.rehearsal.scenario import gateway_probe, service_probe
 from agentenv.rehearsal.scenario.service_probe import Service
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import terminal_progress
-from bench import service
-from bench.claims import ReadyWatch, stacks_pool
+from bench import stacks
 from bench.relay import Relay, connect_every_host
+from bench.warm_pool import WarmPool, each, paced
 
 Object = dict[str, Any]
-Turn = Callable[[float, int], list[float]]
 
 RATE, CREATES, BURST = 1.0, 20, 50
 CALLERS = 4  # as the rate limit is a caller's
@@ -36,47 +33,26 @@ AT_ONCE = 1e6  # a second
 
 def measure(repeat: int) -> dict[str, Any]:
     """Return the figures of both sides, one a second and 50 at once, with their ratios."""
-    config = service.configuration(gateway=True)
-    options = dataclasses.replace(ClusterOptions.for_stack(read(config, "local")), heap=service.HEAP)
+    config = stacks.with_service(10 * BURST, gateway=True)
+    options = dataclasses.replace(ClusterOptions.for_stack(read(config, stacks.STACK)), heap=stacks.HEAP)
     with stage(terminal_progress(), cluster=options) as opened, ExitStack() as ending:
         if opened.cluster is None:
             raise CommandError("there is no cluster on this stage")
-        service.deploy(opened, config)
+        stacks.project(opened, config).up()
         client, folder = opened.cluster.plane.client, opened.cluster.plane.layout.folder
         front = gateway_probe.front_of(config["agent-environment:service"], opened.query("balancers"))
         if front is None:
             raise CommandError("the stack has no gateway")
         callers = [ending.enter_context(service_probe.service_client(client, folder)) for _ in range(CALLERS)]
-        pool = stacks_pool(client)
-        service.scale_up(client, pool, BURST)
-        baseline = service.counts(client, pool)
-        path = f"/apis/{pool_probe.EXTENSIONS}/namespaces/{pool['metadata']['namespace']}/sandboxclaims"
-        watch = ReadyWatch(client, path)
-        options_ = ending.enter_context(_options(front, callers, pool["metadata"]["labels"][CLASS_LABEL]))
+        pool = ending.enter_context(closing(WarmPool(client, BURST)))
+        options_ = ending.enter_context(_options(front, callers, pool.class_name))
 
-        def both(rate: float, count: int, turns: int) -> tuple[list[float], list[float]]:
-            raw, created = list[float](), list[float]()
-            for _ in range(turns):
-                rest()
-                raw += service.claims(client, pool, watch, rate, count)
-                rest()
-                created += _creates(options_, rate, count)
-            return raw, created
+        def create(rate: float, count: int) -> list[float]:
+            return _creates(options_, rate, count)
 
-        def rest() -> None:
-            # The loops of the service give a pool its configured size again.
-            service.scale_up(client, pool, BURST)
-            service.wait_for_rest(client, pool, baseline)
-
-        single, burst = both(RATE, CREATES, repeat), both(AT_ONCE, BURST, 1)
-        watch.end()
-    return {**_compared(*single), "burst": {"requested": BURST, "ready": len(burst[1]), **_compared(*burst)}}
-
-
-def _compared(raw: list[float], created: list[float]) -> dict[str, Any]:
-    claim, e2b = service.figures(raw), service.figures(created)
-    ratio = {name.removesuffix("_ms"): round(value / claim[name], 2) for name, value in e2b.items()}
-    return {"raw": claim, "e2b": e2b, "added_ms": round(e2b["p50_ms"] - claim["p50_ms"], 1), "ratio": ratio}
+        single = pool.compare(create, RATE, CREATES, repeat, "e2b")
+        burst = pool.compare(create, AT_ONCE, BURST, 1, "e2b")
+    return {**single, "burst": {"requested": BURST, "ready": burst["count"], **burst}}
 
 
 def _creates(options: list[Object], rate: float, count: int) -> list[float]:
@@ -93,9 +69,8 @@ def _creates(options: list[Object], rate: float, count: int) -> list[float]:
             raise CommandError(f"a command in {sandbox.sandbox_id} had no output")
         return time.monotonic() - began
 
-    milliseconds = service.paced(rate, count, create)
-    with ThreadPoolExecutor(8) as executor:
-        list(executor.map(lambda sandbox: sandbox.kill(), created))
+    milliseconds = paced(rate, count, create)
+    each(lambda sandbox: sandbox.kill(), created)
     return milliseconds
 
 

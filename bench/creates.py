@@ -1,10 +1,11 @@
-"""Time creates for owners with 5,000 rows of this month in the ledger, and while each remote service hangs in turn.
+"""Time creates for owners with 5,000 rows of this month beside raw claims, or creates while each remote service hangs.
 
-Each create is for another user of an issuer, one a second, of a warm pool. Raw claims are timed at the same rate. A
-remote that hangs accepts connections and answers none: DynamoDB, STS, the issuer and Prometheus each by itself, and AWS
-as a whole when the process that simulates it is stopped. Half of a turn's creates begin at once with it, and half after
-the time for which it hangs. Each is compared with the turn of the same round in which nothing hangs. The rows are
-written last: reading them keeps the simulated AWS busy.
+Each create is for another user of an issuer, of a warm pool. Those of owners with rows are compared as in `service.py`.
+
+A remote that hangs accepts connections and answers none: DynamoDB, STS, the issuer and Prometheus each by itself, and
+AWS as a whole when the process that simulates it is stopped. Half of a turn's creates, one a second, begin at once
+with it, and half after the time for which it hangs. They are compared with a turn of the same round in which nothing
+hangs.
 
 A turn ends only once something waits for the remote, so what is asked rarely is asked here. Replicas are replaced while
 STS hangs, so that they have no credentials. Tokens of an unknown key arrive while the issuer hangs. The loops ask
@@ -14,10 +15,11 @@ creates than the pool has slots.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,20 +28,20 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from agentenv.cli.main import CommandError
-from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.service.deployment import LABELS, LOOPS_LABELS
 from agentenv.core.service.rbac import NAME
 from agentenv.local import processes
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.scenario import pool_probe, service_probe
+from agentenv.rehearsal.scenario import service_probe
 from agentenv.rehearsal.scenario.service_probe import Service
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools.progress import terminal_progress
 from agentenv.service.http.auth.callers import owner_id
-from bench import ledger_rows, remotes, service
-from bench.claims import ReadyWatch, stacks_pool
+from bench import ledger_rows, remotes, stacks
 from bench.remotes import Remotes
+from bench.timing import figures, ratios
+from bench.warm_pool import PER_TURN, WarmPool
 
 if TYPE_CHECKING:
     import psutil
@@ -48,10 +50,9 @@ Object = dict[str, Any]
 
 OWNERS, ROWS = 10, 5_000
 RATE, CREATES = 1.0, 20
-# So long a remote hangs by default, before the second half of a turn
-HANGING_SECONDS = 20.0
+POOL = 40  # more than the largest turn creates
 CLOUD = "agentenv.rehearsal.cloud"
-HANGING = (*remotes.NAMES, "aws")
+NOTHING, HANGING = "nothing", (*remotes.NAMES, "aws")
 _STRANGERS = 4
 _TIMEOUT_SECONDS = 300.0
 
@@ -63,9 +64,7 @@ class _Bench:
     opened: Stage
     client: Client
     plane: Path
-    pool: Object
     remotes: Remotes
-    hanging_seconds: float
 
     @property
     def users(self) -> list[str]:
@@ -80,86 +79,52 @@ class _Bench:
         return [Service(found[0], self.remotes.issuer.token(user)) for user in self.users]
 
 
-def measure(repeat: int, hanging_seconds: float = HANGING_SECONDS) -> dict[str, Any]:
-    """Measure everything on one stage."""
-    with stage(terminal_progress(), cluster=ClusterOptions(heap=service.HEAP)) as opened, ExitStack() as ending:
+def measure(repeat: int, hanging_seconds: float | None = None) -> dict[str, Any]:
+    """Compare creates with raw claims, for owners with rows; or those while remotes hang so long with others."""
+    with stage(terminal_progress(), cluster=ClusterOptions(heap=stacks.HEAP)) as opened, ExitStack() as ending:
         if opened.cluster is None:
             raise CommandError("there is no cluster on this stage")
         client, relays = opened.cluster.plane.client, ending.enter_context(remotes.remotes(opened))
-        config = service.configuration()
+        config = stacks.with_service(10 * POOL)
         relays.configure(config)
-        service.deploy(opened, config)
+        stacks.project(opened, config).up()
         relays.lead(client)
-        pool = stacks_pool(client)
-        bench = _Bench(opened, client, opened.cluster.plane.layout.folder, pool, relays, hanging_seconds)
-        service.scale_up(client, pool, CREATES + OWNERS)
+        bench = _Bench(opened, client, opened.cluster.plane.layout.folder, relays)
         # It stays idle, so that the loops ask Prometheus whether it is.
-        idle = {"class": pool["metadata"]["labels"][CLASS_LABEL], "key": "idle", "idle_after": 60}
+        idle = {"class": config[stacks.CLASSES][0]["name"], "key": "idle", "idle_after": 60}
         bench.callers()[0].request("POST", "/v1/workspaces?wait=60", idle)
-        service.scale_up(client, pool, CREATES + OWNERS)
-        baseline = service.counts(client, pool)
-        found: dict[str, list[float]] = {name: [] for name in ("raw", "service", "with_rows", *HANGING)}
-        path = f"/apis/{pool_probe.EXTENSIONS}/namespaces/{pool['metadata']['namespace']}/sandboxclaims"
-        watch = ReadyWatch(client, path)
-        for _ in range(repeat):
-            service.wait_for_rest(client, pool, baseline)
-            found["raw"] += service.claims(client, pool, watch, RATE, CREATES)
-            service.wait_for_rest(client, pool, baseline)
-            found["service"] += _creates(bench)
-            for name in HANGING:
-                service.wait_for_rest(client, pool, baseline)
-                found[name] += _creates(bench, name)
-        watch.end()
+        pool = ending.enter_context(closing(WarmPool(client, POOL)))
+        if hanging_seconds is not None:
+            return _while_hanging(bench, pool, repeat, hanging_seconds)
         owners = [owner_id(relays.issuer.url, user) for user in bench.users]
-        ledger_rows.write(service.aws_client(opened, "dynamodb"), _ledger(client), owners, ROWS)
-        for _ in range(repeat):
-            service.wait_for_rest(client, pool, baseline)
-            found["with_rows"] += _creates(bench)
-        held = {name: relay.held for name, relay in relays.relays.items()}
-    figures = {name: service.figures(milliseconds) for name, milliseconds in found.items()}
-    ratios = {
-        name: {key: round(figures[name][key] / figures["service"][key], 2) for key in ("p50_ms", "p99_ms")}
-        for name in (*HANGING, "with_rows")
-    }
+        ledger_rows.write(stacks.aws_client(opened, "dynamodb"), _ledger(client), owners, ROWS)
+        create = functools.partial(pool.creates, bench.callers())
+        by_rate = {f"{rate}/s": pool.compare(create, rate, count, 2 * repeat) for rate, count in PER_TURN.items()}
+    return {**by_rate, "rows": ROWS, "owners": OWNERS}
+
+
+def _while_hanging(bench: _Bench, pool: WarmPool, repeat: int, hanging_seconds: float) -> dict[str, Any]:
+    """Return the figures of creates while nothing hangs and while each remote does, in turn."""
+    found: dict[str, list[float]] = {name: [] for name in (NOTHING, *HANGING)}
+    for _ in range(repeat):
+        for name, milliseconds in found.items():
+            pool.rest()
+            with _hanging(bench, name, hanging_seconds) as wait:
+                milliseconds.extend(pool.creates(bench.callers(), RATE, CREATES // 2))
+                wait()
+                milliseconds.extend(pool.creates(bench.callers(), RATE, CREATES - CREATES // 2))
+    measured = {name: figures(milliseconds) for name, milliseconds in found.items()}
     return {
-        **figures,
-        "ratios": ratios,
+        **measured,
+        "ratios": {name: ratios(measured[name], measured[NOTHING]) for name in HANGING},
         "hanging_s": hanging_seconds,
-        "held": held,
-        "rows": ROWS,
-        "creates": len(found["service"]),
+        "held": {name: relay.held for name, relay in bench.remotes.relays.items()},
+        "creates": len(found[NOTHING]),
     }
-
-
-def _creates(bench: _Bench, hanging: str | None = None) -> list[float]:
-    """Return the milliseconds of creates, each for another owner than the last."""
-    created: list[tuple[Service, str]] = []
-
-    def turn(count: int) -> list[float]:
-        callers = bench.callers()
-        for caller in callers:
-            caller.request("GET", "/v1/workspaces?limit=1")
-
-        def create(number: int) -> float:
-            caller = callers[number % len(callers)]
-            began = time.monotonic()
-            name = service.create(caller, bench.pool)
-            seconds = time.monotonic() - began
-            created.append((caller, name))
-            return seconds
-
-        return service.paced(RATE, count, create)
-
-    with _hanging(bench, hanging) as wait:
-        milliseconds = turn(CREATES // 2)
-        wait()
-        milliseconds += turn(CREATES - CREATES // 2)
-    service.delete_all(lambda pair: pair[0].request("DELETE", f"/v1/workspaces/{pair[1]}"), created)
-    return milliseconds
 
 
 @contextmanager
-def _hanging(bench: _Bench, name: str | None) -> Generator[Callable[[], None]]:
+def _hanging(bench: _Bench, name: str, seconds: float) -> Generator[Callable[[], None]]:
     """Let a remote hang while the context is open; yield what waits until it has for its time.
 
     Where nothing hangs, the pause between the halves of a turn is as long.
@@ -167,10 +132,10 @@ def _hanging(bench: _Bench, name: str | None) -> Generator[Callable[[], None]]:
     began = time.monotonic()
 
     def pause() -> None:
-        time.sleep(max(0.0, began + bench.hanging_seconds - time.monotonic()))
+        time.sleep(max(0.0, began + seconds - time.monotonic()))
 
-    if name is None or name == "aws":
-        clouds = _clouds(bench.opened) if name else []
+    if name in {NOTHING, "aws"}:
+        clouds = _clouds(bench.opened) if name == "aws" else []
         for process in clouds:
             process.suspend()
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -25,6 +25,16 @@ def percentile(values: Sequence[float], share: float) -> float:
     """Return the smallest value that at least this percentage of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(math.ceil(len(ordered) * share / 100), 1) - 1]
+
+
+def figures(milliseconds: Sequence[float]) -> dict[str, float]:
+    """Return the middle and the slow end of times."""
+    return {"p50_ms": round(percentile(milliseconds, 50), 1), "p99_ms": round(percentile(milliseconds, 99), 1)}
+
+
+def ratios(measured: Mapping[str, float], baseline: Mapping[str, float]) -> dict[str, float]:
+    """Return each figure of one side as a multiple of the other's."""
+    return {name.removesuffix("_ms"): round(value / baseline[name], 2) for name, value in measured.items()}
 
 
 def peak_kib(process: int | str = "self") -> int:

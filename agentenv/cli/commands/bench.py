@@ -25,7 +25,7 @@ BENCHES = {
     "attribution": "cost attribution of a simulated month, compared with the exact result and OpenCost",
     "policies": "both policy packs on the prod stack, compared with an empty pack and with Checkov",
     "service": "a workspace from the service, compared with a raw claim; 50 at once; 10,000 listed",
-    "creates": "creates for owners with 5,000 ledger rows, and while each remote service hangs, with neither",
+    "creates": "creates for owners with 5,000 ledger rows, compared with a raw claim; or while remote services hang",
     "view": "the view of a replica with 100,000 workspaces: memory, pauses and pages",
     "devloop": "a developer's steps on a home with the latency of a network, compared with a local disk",
     "workspaced": "commands, output and files through workspaced, compared with a bare shell and with cp",
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--hanging",
         type=float,
         metavar="SECONDS",
-        help="for `creates`: how long each remote service hangs (default: 20)",
+        help="for `creates`: let each remote service hang this long, and compare creates meanwhile with others",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object on the last line")
 

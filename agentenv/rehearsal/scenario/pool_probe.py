@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -110,14 +111,15 @@ def _next_slot(client: Client, pool: Object) -> storage_probe.Slot | None:
 
 
 def wait_until_full(client: Client, pool: Object, timeout: float = _TIMEOUT_SECONDS) -> dict[str, Any]:
-    """Wait until a pool has all its members; ProbeFailed with the reasons if it does not."""
-    size = pool["spec"]["replicas"]
-    until(lambda: ready_members(client, pool) >= size, timeout)
-    ready = ready_members(client, pool)
-    if ready < size:
-        raise ProbeFailed(
-            f"of the pool {_pool_name(pool)} {ready} of {size} sandboxes are Ready:\n{_not_ready_reasons(client, pool)}"
-        )
+    """Wait until a pool has all its members; ProbeFailed with the reasons once none became Ready for that long."""
+    size, ready = pool["spec"]["replicas"], 0
+    while ready < size:
+        if not until(lambda before=ready: ready_members(client, pool) > before, timeout):
+            raise ProbeFailed(
+                f"of the pool {_pool_name(pool)} {ready} of {size} sandboxes are Ready, and no other within "
+                f"{timeout:.0f} s:\n{_not_ready_reasons(client, pool)}"
+            )
+        ready = ready_members(client, pool)
     return {"class": _class_of(pool), "ready": ready, "size": size}
 
 
@@ -203,14 +205,21 @@ def _pool_name(pool: Object) -> str:
 
 
 def _not_ready_reasons(client: Client, pool: Object) -> str:
-    """Return the messages of a pool's sandboxes and pods; for a pod that a quota rejected only the sandbox has one."""
-    namespace = pool["metadata"]["namespace"]
-    kinds = (f"/apis/{SANDBOXES}/namespaces/{namespace}/sandboxes", f"/api/v1/namespaces/{namespace}/pods")
-    messages = {
-        row.get("message") or row["type"]
-        for path in kinds
-        for resource in client.get(path)["items"]
-        for row in (resource.get("status") or {}).get("conditions") or ()
-        if row["status"] != "True"
-    }
-    return "\n".join(f"  {message}" for message in sorted(messages)) or "  it has no sandboxes"
+    """Return what the pool's sandboxes and pods lack: how often each reason, and what the last of them says.
+
+    For a pod that a quota rejected only the sandbox has one. Another size than the pool was given is a reason too.
+    """
+    about, current = f"namespaces/{pool['metadata']['namespace']}", client.get(client.path(pool))
+    reasons = defaultdict[str, list[str]](list)
+    for kind, path in (("Sandbox", f"apis/{SANDBOXES}/{about}/sandboxes"), ("Pod", f"api/v1/{about}/pods")):
+        for resource in client.get(f"/{path}")["items"]:
+            for row in (resource.get("status") or {}).get("conditions") or ():
+                if row["status"] != "True" and row["type"] != "Suspended":
+                    reasons[f"{kind} {row.get('reason') or row['type']}"].append(row.get("message") or "")
+    for event in client.get(f"/api/v1/{about}/events", fieldSelector="type=Warning")["items"]:
+        reasons[f"{event['involvedObject']['kind']} {event['reason']}"].append(event["message"])
+    lines = [f"  {len(messages)} {reason}: {messages[-1]}" for reason, messages in sorted(reasons.items())]
+    if (size := current["spec"].get("replicas")) != pool["spec"]["replicas"]:
+        writers = [row["manager"] for row in current["metadata"].get("managedFields") or () if "f:replicas" in str(row)]
+        lines.insert(0, f"  its size is {size}, written by {' or '.join(writers)}")
+    return "\n".join(lines) or "  it has no sandboxes"

@@ -17,6 +17,13 @@ def test_a_stack_with_more_classes_and_seats_is_valid(classes: int, seats: int) 
     assert len({seat.name for seat in settings.workspaces}) == seats
 
 
+@pytest.mark.parametrize("gateway", [False, True])
+def test_the_stack_with_the_service_is_valid(*, gateway: bool) -> None:
+    settings = read(stacks.with_service(500, gateway=gateway), stacks.STACK)
+    assert [row.max_sandboxes for row in settings.sandbox_classes] == [500]
+    assert (settings.service.domain is not None) == gateway
+
+
 def test_the_resources_of_seats_are_recorded_separately() -> None:
     parent = "urn:pulumi:local::p::agent-environment:index:Environment"
 

@@ -174,6 +174,8 @@ def test_pool_that_does_not_fill_reports_the_reason(
     assert until(lambda: reason in pool_probe._not_ready_reasons(client, pool), TIMEOUT)
     with pytest.raises(pool_probe.ProbeFailed, match=reason):
         pool_probe.wait_until_full(client, pool, timeout=0.1)
+    client.merge(client.path(pool), {"spec": {"replicas": 1}})
+    assert "its size is 1, written by " in pool_probe._not_ready_reasons(client, pool)
     client.delete(client.path(pool))
 
 
