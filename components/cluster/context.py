@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import pulumi
 
+from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components.cluster.irsa import Issuer
 
 
@@ -30,3 +31,26 @@ class ClusterContext:
     def with_file_systems(self, ids: pulumi.Input[list[str]]) -> "ClusterContext":
         """Return the cluster with the file systems of homes, by shard."""
         return replace(self, file_system_ids=pulumi.Output.from_input(ids))
+
+    def file_systems(self, count: int) -> pulumi.Output[list[str]]:
+        """Return the file systems of homes, by shard; a deployment fails if there are fewer."""
+
+        def check(ids: list[str]) -> list[str]:
+            if len(ids) < count:
+                allowed = f"{count}, as storage.fileSystems, by cluster.context.with_file_systems(...)"
+                raise ArgumentError("cluster.file_system_ids", str(len(ids)), allowed)
+            return ids
+
+        return self.file_system_ids.apply(check)
+
+    def security_groups(self, class_name: str) -> pulumi.Output[list[str]]:
+        """Return the security groups of a class on Fargate; a deployment fails if there are none."""
+
+        def find(groups: dict[str, list[str]]) -> list[str]:
+            if class_name not in groups:
+                found = ", ".join(sorted(groups)) or "none"
+                allowed = f"those of class {class_name}: create the cluster with a plan that has the class"
+                raise ArgumentError("cluster.class_security_group_ids", found, allowed)
+            return groups[class_name]
+
+        return self.class_security_group_ids.apply(find)

@@ -93,13 +93,14 @@ class SandboxClass(pulumi.ComponentResource):
 
 
 def _known(plan: ClassPlan, cluster: ClusterContext, role: iam.Role | None) -> DeploymentValues:
-    systems, groups = cluster.file_system_ids, cluster.class_security_group_ids
+    shards = range(plan.shards if plan.slots else 0)
+    systems = cluster.file_systems(len(shards))
     return DeploymentValues(
-        file_systems=[systems.apply(lambda ids, shard=shard: ids[shard]) for shard in range(plan.shards)],
+        file_systems=[systems.apply(lambda ids, shard=shard: ids[shard]) for shard in shards],
         file_systems_joined=systems.apply(",".join),
         # With Pod Identity an association binds the role to the service account instead.
         role_arns={plan.name: role.arn} if role and plan.settings.identity.kind == "irsa" else {},
-        group_ids={plan.name: groups.apply(lambda ids: ids[plan.name])} if plan.on_fargate else {},
+        group_ids={plan.name: cluster.security_groups(plan.name)} if plan.on_fargate else {},
     )
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
+import pytest
 
+from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components.sandboxes.sandbox_class import SandboxClass
 from agentenv.core.plan import ExistingRanges
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.node_shapes import on_cluster
 from tests.fast.components.shapes import planned
 from tests.fast.config.stack_samples import VETTED
-
-if TYPE_CHECKING:
-    import pytest
 
 IMAGE = f"registry.example.com/sandbox@sha256:{'0' * 64}"
 OTHER = f"registry.example.com/sandbox@sha256:{'1' * 64}"
@@ -194,3 +193,31 @@ def test_a_surprising_capability_is_logged_with_every_preview(caplog: pytest.Log
         assert "whole internet" not in caplog.text
         build_graph(capabilities=["git"])
     assert "class standard: git opens TCP 22 and 443 to the whole internet" in caplog.text
+
+
+@pytest.mark.parametrize("ids", [[], ["fs-0"]])
+def test_missing_file_systems_are_named_with_how_to_pass_them(ids: list[str]) -> None:
+    settings = {"storage": {"fileSystems": 2}, "sandboxClasses": [{"name": "standard", "image": IMAGE}]}
+    plan = planned(settings).classes["standard"]
+    with pytest.raises(ArgumentError, match=rf"found {len(ids)}; allowed: 2, as storage.fileSystems, by .*\.with_file"):
+        registered(lambda: SandboxClass("class", plan, on_cluster().with_file_systems(ids)))
+    registered(lambda: SandboxClass("class", plan, on_cluster().with_file_systems(["fs-0", "fs-1"])))
+
+
+def test_class_without_homes_needs_no_file_system() -> None:
+    settings = {"sandboxClasses": [{"name": "standard", "image": IMAGE, "storage": {"kind": "none"}}]}
+    plan = planned(settings).classes["standard"]
+    assert registered(lambda: SandboxClass("class", plan, on_cluster())).resource("SandboxTemplate")
+
+
+def test_missing_security_groups_on_fargate_are_named() -> None:
+    chosen = {
+        "name": "standard",
+        "image": IMAGE,
+        "compute": "fargate",
+        "tier": "untrusted",
+        "storage": {"kind": "none"},
+    }
+    plan = planned({"sandboxClasses": [chosen]}).classes["standard"]
+    with pytest.raises(ArgumentError, match="found none; allowed: those of class standard: create the cluster with"):
+        registered(lambda: SandboxClass("class", plan, on_cluster()))
