@@ -92,8 +92,11 @@ def _short(text: str) -> str:
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """Return a hint with the most similar valid word; an empty string without one."""
+    """Return a hint with the most similar valid word, or with two that are as similar; an empty string without one."""
     by_lower = {known.lower().replace("-", "").replace("_", ""): known for known in words}
     normalized = word[:MAX_SHOWN].lower().replace("-", "").replace("_", "")
-    near = difflib.get_close_matches(normalized, by_lower, n=1, cutoff=0.6)
-    return f"did you mean '{by_lower[near[0]]}'?" if near else ""
+    near = difflib.get_close_matches(normalized, by_lower, n=2, cutoff=0.6)
+    if len(near) == 2 and len({difflib.SequenceMatcher(None, other, normalized).ratio() for other in near}) == 2:
+        near = near[:1]
+    meant = " or ".join(f"'{by_lower[other]}'" for other in sorted(near))
+    return f"did you mean {meant}?" if meant else ""

@@ -14,6 +14,9 @@ from agentenv.config.settings import Settings, is_production
 from agentenv.config.validate import Checked, check
 
 REGION_KEY = "aws:region"
+# Of the aws provider; the id of a key is not secret.
+_CREDENTIALS = frozenset({("aws", "secretKey"), ("aws", "token")})
+_NOT_CLEAR = "remove it from the file and revoke it; use aws:profile, or pulumi config set --secret"
 SECTIONS = tuple(
     str(field.alias) for name, field in Settings.model_fields.items() if name not in {"environment", "region"}
 )
@@ -96,6 +99,10 @@ def _read_sections(config: object, secrets: frozenset[str], reader: Reader) -> d
         namespace = namespace.removesuffix(":config")
         if f"{namespace}:{name}" == REGION_KEY:
             name = "region"
+        elif (namespace, name) in _CREDENTIALS and key not in secrets and isinstance(value, str):
+            path = f"{namespace}:{name}"
+            reader.mistakes.append(Mistake(path, "a credential in clear", "a role, a profile or a secret", _NOT_CLEAR))
+            continue
         elif namespace != NAMESPACE or name not in SECTIONS:
             reader.mistakes += _unknown(namespace, name)
             continue
@@ -155,15 +162,20 @@ def _with_class_defaults(sandbox_class: Plain) -> Plain:
 
 def _violations(checked: Checked, unread: list[Place]) -> list[Mistake]:
     """Return the violated constraints that do not depend on an invalid setting."""
+    from agentenv.config.constraints import CLASS_TWICE
     from agentenv.config.constraints import check as check_constraints
 
     if checked.settings is None:
         return []
     tainted = [place for place in checked.tainted + unread if place]
+    found = list(check_constraints(checked.settings))
+    # Constraints between classes look for them by their names.
+    twice = [checked.place(finding.place) for constraint, finding in found if constraint.id == CLASS_TWICE]
     mistakes: list[Mistake] = []
-    for constraint, finding in check_constraints(checked.settings):
+    for constraint, finding in found:
         places = [checked.place(place) for place in (finding.place, *finding.also)]
-        if not any(_overlap(place, other) for place in places for other in tainted):
+        unusable = tainted if constraint.id == CLASS_TWICE else [*tainted, *twice]
+        if not any(_overlap(place, other) for place in places for other in unusable):
             mistakes.append(
                 mistake_at(
                     places[0],

@@ -6,6 +6,7 @@ result. `reader` drops the findings that depend on a replaced value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MAX_ROUNDS = 40
+# Texts that are a value of the type without their quotes
+_UNQUOTED = {"int_type": r"-?[0-9]+", "bool_type": "true|false|yes|no|on|off"}
 
 # Values for required settings, which violate no constraint.
 _PLACEHOLDERS: dict[Place, Plain] = {
@@ -79,7 +82,7 @@ def _mistake(place: Place, error: ErrorDetails) -> Mistake:
     hint = ""
     if isinstance(value, str):
         hint = nearest(value, vocabulary.words(place))
-        if not hint and kind in {"int_type", "bool_type"}:
+        if not hint and re.fullmatch(_UNQUOTED.get(kind, "(?!)"), value):
             hint = "write it without quotes"
     elif kind == "string_type" and isinstance(value, bool | int | float):
         hint = "put it in quotes"

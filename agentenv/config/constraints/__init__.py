@@ -27,11 +27,12 @@ from agentenv.config.constraints import (
     workspaced,
 )
 from agentenv.config.constraints.constraint import Constraint, Finding
+from agentenv.config.constraints.names import CLASS_TWICE
 
 if TYPE_CHECKING:
     from agentenv.config.settings import Settings
 
-__all__ = ["CONSTRAINTS", "Constraint", "Finding", "check"]
+__all__ = ["CLASS_TWICE", "CONSTRAINTS", "Constraint", "Finding", "check"]
 
 CONSTRAINTS: tuple[Constraint, ...] = (
     *network.CONSTRAINTS,

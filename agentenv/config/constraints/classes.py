@@ -14,6 +14,7 @@ from agentenv.core.classes.pools.sizes import warm_members
 from agentenv.core.nodes.node_pools import families_of, processor
 from agentenv.core.nodes.tier_rules import rule_of
 from agentenv.core.nodes.tiers import wall_of
+from agentenv.core.values.secrets_in_text import SECRET_NAME, secret_in
 
 if TYPE_CHECKING:
     from agentenv.config.mistakes import Place
@@ -30,8 +31,6 @@ GPU_HINTS = {
     f" nodes; {_GPU_FIX}",
     "untrusted": f"instances with nested virtualization have no GPUs to pass through; {_GPU_FIX}",
 }
-SECRET_NAME = re.compile(r"(?i)(secret|passw(or)?d|token|api_?key|private_?key|credential)")
-SECRET_VALUE = re.compile(r"A[KS]IA[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY|xox[abp]-")
 
 
 def on_nodes(settings: Settings) -> Iterator[tuple[Place, SandboxClass]]:
@@ -169,9 +168,12 @@ def _larger_than_limits(settings: Settings) -> Iterator[Finding]:
 def _secret_in_env(settings: Settings) -> Iterator[Finding]:
     for index, sandbox_class in enumerate(settings.sandbox_classes):
         for position, variable in enumerate(sandbox_class.env):
-            if SECRET_NAME.search(variable.name) or SECRET_VALUE.search(variable.value):
-                # The message may end up in a log, so it omits the value.
-                yield Finding(("sandboxClasses", index, "env", position), f"{variable.name}, which looks like a secret")
+            # The message may end up in a log, so it omits the value.
+            place = ("sandboxClasses", index, "env", position)
+            if SECRET_NAME.search(variable.name):
+                yield Finding(place, f"{variable.name}, which looks like a secret")
+            elif description := secret_in(variable.value, lines=False):
+                yield Finding(place, f"{description} in {variable.name}")
 
 
 def _probe(settings: Settings) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agentenv.config.mistakes import Place
     from agentenv.config.settings import Settings
 
+CLASS_TWICE = "class-twice"
 # The longest name derived from a class is `home-<class>-<hash of 8>-<shard of 2>-<5>`, in a label of 63 characters.
 LONGEST_CLASS = 63 - len("home-") - len("-12345678") - len("-99") - len("-12345")
 OUR_TAGS = ("environment", "component", "owner", "cost-center", "sandbox-user", "sandbox-class")
@@ -180,7 +181,7 @@ def _tags(settings: Settings) -> Iterator[Finding]:
 
 CONSTRAINTS = (
     Constraint(
-        "class-twice",
+        CLASS_TWICE,
         "each class has its own namespace, so its name must be unique",
         "each name once",
         "rename one of them",

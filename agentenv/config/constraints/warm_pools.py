@@ -100,14 +100,16 @@ def _timezone_unknown(settings: Settings) -> Iterator[Finding]:
         for position, schedule in enumerate(sandbox_class.pool.schedules):
             if schedule.timezone not in _zones():
                 place = ("sandboxClasses", index, "pool", "schedules", position, "timezone")
-                yield Finding(place, schedule.timezone, nearest(schedule.timezone, sorted(_zones())))
+                # No abbreviation: those of other continents are similar.
+                known = [zone for zone in _zones() if "/" in zone] if "/" in schedule.timezone else []
+                yield Finding(place, schedule.timezone, nearest(schedule.timezone, sorted(known)))
 
 
 def _timezones(settings: Settings) -> Iterator[Finding]:
     for index, sandbox_class in enumerate(settings.sandbox_classes):
         schedules = sandbox_class.pool.schedules
         for position, schedule in enumerate(schedules):
-            if schedule.timezone != schedules[0].timezone:
+            if schedule.timezone != schedules[0].timezone and {schedule.timezone, schedules[0].timezone} <= _zones():
                 place = ("sandboxClasses", index, "pool", "schedules")
                 found = f"{schedule.timezone} beside {schedules[0].timezone}"
                 yield Finding((*place, position, "timezone"), found, also=(place,))

@@ -766,8 +766,14 @@ SAMPLES = [
     Sample(
         "secret-in-env",
         f"{CLASS}.env[0]",
-        one_class(env=[{"name": "PLAIN", "value": "AKIAIOSFODNN7EXAMPLE"}]),
+        one_class(env=[{"name": "PLAIN", "value": "AKIAIOSFODNN7AB12345"}]),
         one_class(env=[{"name": "PLAIN", "value": "AKIA"}]),
+    ),
+    Sample(
+        "secret-in-env",
+        f"{CLASS}.env[0]",
+        one_class(env=[{"name": "DATABASE_URL", "value": "postgres://app:hunter2@db.example.com/app"}]),
+        one_class(env=[{"name": "DATABASE_URL", "value": "postgres://db.example.com/app"}]),
     ),
     Sample(
         "exchange-without-capability",

@@ -116,6 +116,43 @@ def test_all_mistakes_are_reported_together() -> None:
     assert all(mistake.found and mistake.allowed for mistake in found)
 
 
+def test_texts_that_are_no_number_get_no_hint_about_quotes() -> None:
+    for sections in ({"service": {"replicas": "two"}}, {"storage": {"backup": "yeah"}}):
+        assert [mistake.hint for mistake in mistakes(sections)] == [""]
+
+
+def test_two_values_that_are_as_similar_are_both_named() -> None:
+    hints = {mistake.path: mistake.hint for mistake in mistakes_of({**TEN_MISTAKES, "aws:region": "us-est-1"})}
+    assert hints["aws:region"] == "did you mean 'us-east-1' or 'us-west-1'?"
+
+
+def test_two_classes_of_one_name_are_one_mistake() -> None:
+    child = sandbox("child", parent="reviewer", tier="untrusted")
+    classes = [sandbox("standard"), sandbox("standard", parent="standard"), child]
+    found = mistakes({"sandboxClasses": classes, "workspaces": [{"name": "a", "class": "standard", "user": "u-1"}]})
+    assert [mistake.path for mistake in found] == ["agent-environment:sandboxClasses[1].name"]
+
+
+def test_an_unknown_time_zone_is_one_mistake_and_no_zone_of_another_continent_is_suggested() -> None:
+    hours = {"days": ["mon"], "start": "08:00", "end": "18:00", "size": 3}
+    schedules = [{**hours, "timezone": "CEST"}, {**hours, "days": ["tue"], "timezone": "Europe/Berlin"}]
+    (mistake,) = mistakes({"sandboxClasses": [sandbox(pool={"schedules": schedules})]})
+    assert mistake.path == "agent-environment:sandboxClasses[0].pool.schedules[0].timezone"
+    assert "did you mean" not in mistake.hint
+
+
+@pytest.mark.parametrize("key", ["secretKey", "token"])
+def test_credentials_of_the_provider_are_not_in_clear(key: str) -> None:
+    config = {"aws:region": "us-east-1", f"aws:{key}": "hunter2"}
+    public = {"agent-environment:cluster": {"publicAccessCidrs": ["203.0.113.0/24"]}}
+    with pytest.raises(Mistakes) as caught:
+        read({**config, **public}, "dev")
+    (mistake,) = caught.value.mistakes
+    assert (mistake.path, "hunter2" in str(mistake), "--secret" in mistake.hint) == (f"aws:{key}", False, True)
+    assert read({**config, **public, f"aws:{key}": {"secure": "v1:x"}}, "dev")
+    assert read({**config, **public}, "dev", secrets=[f"aws:{key}"])
+
+
 def test_the_message_of_all_mistakes_has_a_line_each() -> None:
     with pytest.raises(Mistakes) as caught:
         read(TEN_MISTAKES, "dev")
