@@ -167,7 +167,7 @@ def read_files(paths: Iterable[Path], context: PolicyContext | None = None) -> M
         except (OSError, ManifestError) as error:
             manifests.unreadable.append((file, str(error)))
             continue
-        for document in documents(text):
+        for document in documents(text, unique_keys=True):
             if document.error:
                 manifests.unreadable.append((file, str(document.error)))
             manifests.documents[f"{file}#{document.number}"] = document

@@ -5,6 +5,7 @@ A value of the wrong type makes every rule indeterminate that needs something be
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -135,33 +136,34 @@ class _Rows:
 def merge_malformed(findings: Iterable[Finding], manifests: Manifests) -> Iterator[Finding]:
     """Yield the findings, and one instead of all that are indeterminate because of the same malformed value."""
     inputs = {resource.urn: resource.inputs for resource in manifests.resources}
-    merged: dict[tuple[str, str], list[Finding]] = {}
+    merged: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         place = _malformed(inputs.get(finding.urn), finding.path)
         if finding.verdict is not Verdict.INDETERMINATE or place is None:
             yield finding
         else:
-            merged.setdefault((finding.urn, place), []).append(finding)
-    for (_, place), group in merged.items():
+            merged.setdefault((finding.urn, *place), []).append(finding)
+    for (_, place, needed), group in merged.items():
         worst = min(group, key=lambda finding: SEVERITIES.index(finding.severity))
         names = sorted({finding.rule for finding in group})
         rules = f"{len(names)} rules cannot" if len(names) > 1 else f"{names[0]} cannot"
-        yield replace(worst, path=place, message=f"it is neither a mapping nor a list, so {rules} be evaluated")
+        yield replace(worst, path=place, message=f"it is not {needed}, so {rules} be evaluated")
 
 
-def _malformed(value: object, path: str) -> str | None:
-    """Return the path of the scalar that a path leads through; None if there is none."""
-    through = ""
+def _malformed(value: object, path: str) -> tuple[str, str] | None:
+    """Return the path of the first value of the wrong type that a path leads through, and the right type, or None."""
+    through, wildcards = "", re.findall(r"\[\*\]|\.\*", path)
     for step in parse_path(path):
-        if value is not None and not isinstance(value, Mapping | list):
-            return through
+        in_list = isinstance(step, int) or (step == "*" and wildcards.pop(0) == "[*]")
+        if value is not None and not isinstance(value, list if in_list else Mapping):
+            return through, "a list" if in_list else "a mapping"
         if isinstance(step, int):
-            items = cast("list[object]", value) if isinstance(value, list) else []
+            items = cast("list[object]", value or [])
             value, through = (items[step] if step < len(items) else None), f"{through}[{step}]"
         else:
-            value = cast("Mapping[str, object]", value).get(step) if isinstance(value, Mapping) else None
+            value = cast("Mapping[str, object]", value or {}).get(step) if not in_list else None
             through = f"{through}.{step}" if through else step
-    return through if path.endswith("[*]") and value is not None and not isinstance(value, list) else None
+    return None
 
 
 def _order(row: ReviewFinding) -> tuple[Any, ...]:

@@ -123,14 +123,18 @@ def values(text: str) -> Iterator[object]:
         yield document.value
 
 
-def documents(text: str) -> Iterator[Document]:
-    """Yield each document of a text of YAML or JSON; one that cannot be read does not hide those after it."""
+def documents(text: str, *, unique_keys: bool = False) -> Iterator[Document]:
+    """Yield each document of a text of YAML or JSON; one that cannot be read does not hide those after it.
+
+    With `unique_keys`, a document with a key twice is not read: kubectl takes the last one, and the API server refuses
+    it for kubectl, but not for every client.
+    """
     text = text.removeprefix("\ufeff")
     number = end = 0
     if text.lstrip().startswith("{"):
         while (start := _past(text, end, _JSON_SPACE)) < len(text):
             try:
-                value, end = _JSON.raw_decode(text, start)
+                value, end = (_UNIQUE_JSON if unique_keys else _JSON).raw_decode(text, start)
                 _check_json(value)
             except (ValueError, RecursionError) as error:
                 # One object may be YAML too; after two of them kubectl reads nothing but JSON
@@ -145,7 +149,7 @@ def documents(text: str) -> Iterator[Document]:
         # kubectl goes on with YAML below the line on which the object ends
         end = text.find("\n", end, _past(text, end, str.isspace)) + 1 or _past(text, end, str.isspace)
     for first, part, error in _parts(text[end:], text.count("\n", 0, end) + 1):
-        yield Document(number, error=error) if error else _document(number, part, first)
+        yield Document(number, error=error) if error else _document(number, part, first, unique_keys)
         number += 1
 
 
@@ -171,7 +175,22 @@ def _no_constant(text: str) -> object:
     raise ValueError(text)
 
 
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _JsonError(_twice(next(key for key in value if keys.count(key) > 1)))
+    return value
+
+
+def _twice(key: str) -> str:
+    return f"the key {key[:40]!r} twice in one mapping"
+
+
 _JSON: Final = json.JSONDecoder(parse_int=_json_integer, parse_float=_json_float, parse_constant=_no_constant)
+_UNIQUE_JSON: Final = json.JSONDecoder(
+    parse_int=_json_integer, parse_float=_json_float, parse_constant=_no_constant, object_pairs_hook=_unique
+)
 _JSON_SPACE: Final = " \t\r\n".__contains__
 
 
@@ -230,13 +249,13 @@ def _parts(text: str, line: int) -> Iterator[tuple[int, str, ManifestError | Non
         yield first, "\n".join(part) + "\n", None
 
 
-def _document(number: int, part: str, first: int) -> Document:
+def _document(number: int, part: str, first: int, unique_keys: bool) -> Document:
     part = part.removeprefix("\ufeff")
     # A byte order mark within a document is part of a key to kubectl, and nothing to libyaml
     if unprintable := yaml.reader.Reader.NON_PRINTABLE.search(part) or re.search("\ufeff", part):
         line = part.count("\n", 0, unprintable.start()) + first
         return Document(number, error=ManifestError(line, f"the character U+{ord(unprintable[0]):04X}", "remove it"))
-    builder = _Builder(part, first)
+    builder = _Builder(part, first, unique_keys=unique_keys)
     try:
         for event in yaml.parse(part.encode(), Loader=yaml.CSafeLoader):
             builder.take(event)
@@ -300,6 +319,7 @@ class _Frame:
     key: str | None = None
     merges: bool = False
     keys: dict[str, type | None] = field(default_factory=dict[str, "type | None"])
+    written: set[str] = field(default_factory=set[str])  # and not merged
 
     @property
     def expects_key(self) -> bool:
@@ -310,8 +330,9 @@ class _Frame:
 class _Builder:
     """Turns the events of one document into one value."""
 
-    def __init__(self, part: str, first: int) -> None:
+    def __init__(self, part: str, first: int, *, unique_keys: bool) -> None:
         self.value: object = None
+        self._unique_keys = unique_keys
         self._part = part
         self._first = first
         self._frames: list[_Frame] = []
@@ -407,6 +428,9 @@ class _Builder:
         elif frame.key is None:
             frame.key = _key(node.value, line)
             _note(frame, frame.key, type(node.value), line)
+            if self._unique_keys and frame.key in frame.written:
+                raise ManifestError(line, _twice(frame.key), "remove one of them")
+            frame.written.add(frame.key)
         else:
             frame.value[frame.key] = _plain(node.value, line)
             frame.key = None

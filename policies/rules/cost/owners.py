@@ -40,8 +40,8 @@ TAGGED: Scope[Resource] = Scope(
     title="AWS resources have the required tags",
     severity="High",
     why="The cost of a resource without tags is on no team's bill, and nobody dares to remove it.",
-    fix="Add the tags environment, component, owner and cost-center. The components of this project take them as"
-    " `ownership`.",
+    fix="Add the tags environment, component, owner and cost-center. The components of this project take them from"
+    " `cost.owner` and `cost.costCenter`.",
     applies_to=TAGGED,
     defaults="Only the `defaultTags` of the provider.",
 )

@@ -27,7 +27,6 @@ BROKEN = {
     "a tag of another tool above all": (f"!x\n{POD}spec: {{hostPID: true}}\n", "POD-02"),
     "our own tag": (f"{POD}spec: !unknown {{hostPID: true}}\n", "POD-02"),
     "a merge key below": (f"{POD}spec: {{hostPID: false, <<: {{hostPID: true}}}}\n", "POD-02"),
-    "a key twice": (f"{POD}spec: {{hostPID: false}}\nspec: {{hostPID: true}}\n", "POD-02"),
     "a list": ("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, spec: {hostPID: y}}]\n", "POD-02"),
     "a list of pods": ("apiVersion: v1\nkind: PodList\nitems: [{spec: {hostPID: y}}]\n", "POD-02"),
     "a list that is called a pod": ("apiVersion: v1\nkind: Pod\nitems: [{spec: {hostPID: y}}]\n", "POD-02"),
@@ -131,6 +130,7 @@ HOSTILE: dict[str, tuple[str | bytes, str]] = {
     "text below the end": (f"{POD}...\nspec: {{hostPID: true}}\n", "line 5: "),
     "text beside the separator": (f"{POD}--- {{a: b}}\n", "line 4: there is something else on the line of the ---"),
     "a number that JSON lacks": (f"{POD}x: .inf\n", "line 4: a number that is infinite or none"),
+    "a key twice": (f"{POD}spec: {{hostPID: true}}\nspec: {{hostPID: false}}\n", "line 5: the key 'spec' twice"),
     "two keys of one text": (f"{POD}x: {{1: a, '1': b}}\n", "line 4: two keys become the text '1'"),
     "a tag with a comma": (f"{POD}spec: {{!x,y 'hostPID': true}}\n", "line 4: a tag with a comma behind it"),
     "the bare tag with a comma": (f"{POD}spec: {{!,y 'hostPID': true}}\n", "line 4: a tag with a comma behind it"),
@@ -205,12 +205,22 @@ def test_a_finding_names_its_line_remedy_and_reference(tmp_path: Path, capsys: p
     assert printed.count("POD-02: Remove hostNetwork") == 1
 
 
-def test_a_malformed_value_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, printed = check(f"{POD}spec: oops\n", tmp_path, capsys, "--rules", "POD")
-    lines = [line for line in printed.splitlines() if "pod.yaml" in line]
-    assert (code, len(lines)) == (1, 1)
-    assert "pod.yaml:4: web: Critical POD-01 is indeterminate" in lines[0]
-    assert "neither a mapping nor a list" in lines[0]
+@pytest.mark.parametrize(
+    ("spec", "line", "message"),
+    [
+        ("spec: oops\n", 4, "it is not a mapping"),
+        ("spec:\n  containers: {name: a, image: b}\n", 5, "it is not a list"),
+        ("spec:\n  containers:\n  - [a]\n", 6, "it is not a mapping"),
+    ],
+)
+def test_a_malformed_value_is_one_line(
+    spec: str, line: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed = check(f"{POD}{spec}", tmp_path, capsys, "--rules", "POD-01,POD-02,POD-04,POD-08,POD-12")
+    lines = [row for row in printed.splitlines() if "pod.yaml" in row]
+    assert (code, len(lines)) == (1, 1), printed
+    assert f"pod.yaml:{line}: web: Critical POD-01 is indeterminate" in lines[0]
+    assert message in lines[0]
 
 
 def test_the_severity_decides_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 REFUSED = (
     "a key that is neither text nor a whole number nor true or false",
     "two keys become the text",
+    "twice in one mapping",
     "kubectl ignores what stands below",
     "did not find expected <document start>",  # what kubectl ignores, too
     "found unexpected ':'",
@@ -31,6 +32,15 @@ def judged(manifest: bytes, folder: Path) -> tuple[list[dict[str, Any]], list[st
     file.write_bytes(manifest)
     read = read_files([file])
     return [dict(resource.inputs) for resource in read.resources], [reason for _, reason in read.unreadable]
+
+
+def test_a_key_that_is_twice_in_a_mapping_is_refused_with_its_line(tmp_path: Path) -> None:
+    pod = b"apiVersion: v1\nkind: Pod\nspec:\n  hostPID: true\n  hostPID: false\n"
+    assert judged(pod, tmp_path) == ([], ["line 5: the key 'hostPID' twice in one mapping; remove one of them"])
+    as_json = b'{"apiVersion": "v1", "kind": "Pod", "spec": {"hostPID": true, "hostPID": false}}'
+    assert judged(as_json, tmp_path) == ([], ["line 1: the key 'hostPID' twice in one mapping"])
+    merged = b"apiVersion: v1\nkind: Pod\nspec: {<<: {hostPID: true}, hostPID: false}\n"
+    assert judged(merged, tmp_path)[1] == []
 
 
 def plain(objects: list[dict[str, Any]]) -> list[str]:
