@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from agentenv.cli.main import COMMANDS, CommandModule, command_parser
+from agentenv.cli.main import main as run_command
 from agentenv.config import read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,6 +70,16 @@ def test_the_stack_file_of_the_tutorials_is_valid() -> None:
     assert len(blocks) == 2
     settings = read(yaml.safe_load("".join(blocks))["config"], "team")
     assert [sandbox_class.name for sandbox_class in settings.sandbox_classes] == ["standard"]
+
+
+def test_the_estimate_of_the_first_tutorial_is_printed_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "tutorials" / "first-environment.md").read_text(encoding="utf-8")
+    file = tmp_path / "Pulumi.team.yaml"
+    file.write_text(re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)[0], encoding="utf-8")
+    assert run_command(["estimate", "--file", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    sample = page.partition("agentenv estimate --stack team\n")[2].partition("```")[0].splitlines()
+    assert [line for line in sample if line != "…" and line not in lines] == []
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentenv.core.cost.lines import Line
     from agentenv.core.cost.sensitivity import Move
 
-_PART, _MONEY = 36, 10
+_PART, _MONEY = 38, 10
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ def write(report: EstimateReport, out: TextIO) -> None:
     shown = dict(zip(map(id, first.lines), apportioned(line.monthly for line in first.lines), strict=True))
     for title, fixed in (("fixed", True), ("by users", False)):
         rows = [line for line in first.lines if line.fixed is fixed]
+        if not rows:
+            continue
         print(f"  {title}", file=out)
         for line in rows:
             print(_row(line, shown[id(line)]), file=out)

@@ -35,54 +35,52 @@ class Assumptions:
     """All assumptions of an estimate."""
 
     spot_discount: Decimal = taken(
-        "0.60", "share", "how much less Spot costs than on-demand, where the price book has no Spot price"
+        "0.60", "share", "discount of Spot against on-demand, where the price book has no Spot price"
     )
-    spot_share: Decimal = taken("0.90", "share", "of capacity `both`, how much of the time it is had as Spot")
+    spot_share: Decimal = taken("0.90", "share", "of the time in which capacity `both` gets Spot")
     node_fill: Decimal = taken(
-        "0.70", "share", "how full nodes are on average: sandboxes come and go, and what is claimed is not moved"
+        "0.70", "share", "average utilization of nodes: sandboxes start and end, and claimed ones are not moved"
     )
-    node_life: Decimal = taken("12", "hours", "how long a node of sandboxes lives")
-    sandbox_image: Decimal = taken("1.2", "GB each", "the image of sandboxes, which each new node takes")
-    platform_images: Decimal = taken("0.3", "GB each", "other images from outside of ECR, which each new node takes")
-    home: Decimal = taken("2", "GB", "what a user keeps, suspended or not")
+    node_life: Decimal = taken("12", "hours", "lifetime of a node with sandboxes")
+    sandbox_image: Decimal = taken("1.2", "GB each", "size of a sandbox image, which each new node pulls")
+    platform_images: Decimal = taken(
+        "0.3", "GB each", "size of other images from outside of ECR, which each new node pulls"
+    )
+    home: Decimal = taken("2", "GB", "size of a user's home, which is billed while suspended, too")
     half_touched: Decimal = taken(
-        "14", "days", "within how many days half of a home is touched; decides what moves to cheaper classes"
+        "14", "days", "period in which half of a home is accessed; decides what moves to colder storage classes"
     )
     padding: Decimal = taken(
-        "2", "factor", "what small files add in cheaper classes, where each counts as 128 KiB at least"
+        "2", "factor", "growth of small files in colder storage classes, which bill 128 KiB at least for each"
     )
-    tiered: Decimal = taken("0.2", "share", "of a home that moves to or from a cheaper class in a month")
-    backup_growth: Decimal = taken("1.5", "factor", "what 35 days of backups hold of a home, changes and all")
-    reads: Decimal = taken("0.04", "GB an hour", "read from a home while active, beyond what caches answer")
+    tiered: Decimal = taken("0.2", "share", "of a home that moves to or from a colder storage class in a month")
+    backup_growth: Decimal = taken("1.5", "factor", "size of 35 days of incremental backups against the home")
+    reads: Decimal = taken("0.04", "GB an hour", "read from a home while active, without what is cached")
     writes: Decimal = taken("0.015", "GB an hour", "written to a home while active")
     metadata: Decimal = taken(
-        "0.015", "GB an hour", "metadata of a home while active: one operation a second, at 4 KiB each"
+        "0.015", "GB an hour", "metadata of a home while active: one operation a second, each billed as 4 KiB"
     )
     larger: Decimal = taken(
         "0.2", "share", "of active hours that a workspace of a class with sizes spends in the largest one"
     )
-    seat_hours: Decimal = taken(
-        "160", "hours", "a month in which somebody works in a declared seat, which is awake all of it"
-    )
-    passing: Decimal = taken(
-        "2", "hours", "a day in which a system node more stands, where jobs and rolling updates find no room"
-    )
-    downloads: Decimal = taken("0.02", "GB an hour", "taken from the internet while active")
-    uploads: Decimal = taken("0.004", "GB an hour", "sent to the internet while active")
-    starts: Decimal = taken("0.5", "an hour", "claims and wakes while active: a session of two hours")
-    start_logs: Decimal = taken("0.0004", "GB each", "what the API server's audit log says of a claim or wake")
+    seat_hours: Decimal = taken("160", "hours", "active hours of a declared seat in a month")
+    passing: Decimal = taken("2", "hours", "a day in which jobs and rolling updates need one more system node")
+    downloads: Decimal = taken("0.02", "GB an hour", "downloaded from the internet while active")
+    uploads: Decimal = taken("0.004", "GB an hour", "uploaded to the internet while active")
+    starts: Decimal = taken("0.5", "an hour", "claims and resumes while active: a session lasts two hours")
+    start_logs: Decimal = taken("0.0004", "GB each", "audit log of the API server for a claim or resume")
     cluster_logs: Decimal = taken(
-        "12", "GB a month", "what the control plane logs without any user: nine tenths of it are renewed leases"
+        "12", "GB a month", "logs of the control plane without any user; nine tenths are renewed leases"
     )
-    pod_logs: Decimal = taken("0.1", "GB a month", "what a controller on Fargate logs")
+    pod_logs: Decimal = taken("0.1", "GB a month", "logs of a controller on Fargate")
     flows: Decimal = taken(
-        "3", "GB a month", "flow logs without any user, all traffic recorded, a record a minute for each flow"
+        "3", "GB a month", "flow logs without any user, if all traffic is recorded: one record a minute for each flow"
     )
-    user_flows: Decimal = taken("0.0007", "GB an hour", "flow logs of an active user, all traffic recorded")
+    user_flows: Decimal = taken("0.0007", "GB an hour", "flow logs of an active user, if all traffic is recorded")
     rejected_flows: Decimal = taken("0.05", "share", "of traffic that is rejected")
-    compression: Decimal = taken("0.15", "share", "what logs take in CloudWatch once they are compressed")
-    ledger_writes: Decimal = taken("180", "an hour", "writes to the ledger while active, indexes counted")
-    exported: Decimal = taken("0.05", "GB a month", "cost and usage data that is exported, and queried twice a day")
+    compression: Decimal = taken("0.15", "share", "compressed size of logs in CloudWatch")
+    ledger_writes: Decimal = taken("180", "an hour", "writes to the ledger while active, with its indexes")
+    exported: Decimal = taken("0.05", "GB a month", "exported cost and usage data, which is queried twice a day")
 
     def rows(self) -> list[Assumption]:
         """Return all assumptions, as they are printed."""

@@ -64,7 +64,7 @@ def home_scans(context: EstimateContext) -> Iterator[Part]:
     entries = context.settings.cost.storage_metering.entries_per_day
     read = entries * ENTRY_BYTES * (HOURS_A_MONTH / 24) / 10**9
     words = f"{plain(read)} GB of metadata: at most {entries} entries a day, 4 KiB each"
-    yield Part("looking how large homes are", context.cost("efs.read", read, "GB"), words)
+    yield Part("metering of homes", context.cost("efs.read", read, "GB"), words)
 
 
 def still_touched(transition: str, taken: Assumptions) -> Decimal:

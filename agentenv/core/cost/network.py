@@ -70,7 +70,7 @@ def images(context: EstimateContext, node_hours: Decimal) -> Iterator[Part]:
     if network.existing is None and network.nat != "none" and moved:
         cost = total((context.cost("nat.traffic", moved, "GB"), _across(context, moved)))
         words = f"{plain(moved)} GB through NAT: a node lives for {plain(taken.node_life)} h"
-        yield Part("images for standing nodes", cost, words)
+        yield Part("images for nodes", cost, words)
 
 
 def pulled(context: EstimateContext) -> Decimal:

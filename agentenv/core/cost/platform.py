@@ -41,7 +41,7 @@ def _on_fargate(pods: list[PlatformPod], context: EstimateContext) -> Iterator[P
         if size is None:
             raise MissingPricesError(f"Fargate sells no size for {pod.name}")
         hourly = fargate_hour(size, context.book)
-        words = f"{pod.replicas} x {plain(size.cpu)} cores and {plain(size.memory)} GB on Fargate"
+        words = f"{pod.replicas} x {plain(size.cpu)} vCPU and {plain(size.memory)} GB on Fargate"
         yield Part(f"controllers: {pod.name}", hourly.of(Amount(HOURS_A_MONTH * pod.replicas, "h")), words)
 
 

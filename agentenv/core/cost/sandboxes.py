@@ -55,7 +55,7 @@ def place_on_fargate(sandbox_class: SandboxClass, book: PriceBook) -> Place:
         raise MissingPricesError(
             f"Fargate sells no size for {sandbox_class.resources.cpu} cores and {sandbox_class.resources.memory}"
         )
-    hour, words = fargate_hour(size, book), f"Fargate, {plain(size.cpu)} cores and {plain(size.memory)} GB"
+    hour, words = fargate_hour(size, book), f"Fargate, {plain(size.cpu)} vCPU and {plain(size.memory)} GB"
     if more := max(disk_of(sandbox_class) - INCLUDED_DISK, Decimal(0)) / GIB:
         hour += Rate(book.rate("fargate.disk").of(Amount(more, "GB-h")).value, "h")
         words += f", {plain(more)} GB of disk beyond what is free"

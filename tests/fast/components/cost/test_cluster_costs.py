@@ -206,6 +206,6 @@ def test_headroom_costs_its_nodes_and_is_not_counted_as_fixed() -> None:
     assert any(part.name.startswith(HEADROOM) for part in model(settings(roomy)).parts)
     fixed = [dict(tariff_of(sections).fixed) for sections in (roomy, plain)]
     # What nodes take of images comes by NAT, and is in no node's price.
-    images = [sections.pop("images for standing nodes", Decimal(0)) for sections in fixed]
+    images = [sections.pop("images for nodes", Decimal(0)) for sections in fixed]
     assert images[0] > images[1]
     assert fixed[0] == fixed[1]

@@ -150,7 +150,7 @@ def test_the_difference_to_the_first_estimate_is_documented(ours: Model) -> None
         "homes": of("homes"),
         "reading and writing, 146 h": of("reading"),
         "backups": of("backups"),
-        "metering of homes": of("looking"),
+        "metering of homes": of("metering"),
         "NAT and internet, 146 h": of("through NAT", "to the internet"),
         "logs and ledger, 146 h": of("logs of users", "ledger"),
     }

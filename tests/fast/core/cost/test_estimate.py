@@ -211,7 +211,7 @@ def test_a_seat_has_the_cost_of_its_home() -> None:
 def test_warm_nodes_pull_images() -> None:
     def images(size: int) -> Decimal:
         found = estimate(settings({"sandboxClasses": [sandbox(pool={"size": size})]}), 1).lines
-        return sum((line.monthly for line in found if line.part == "images for standing nodes"), start=Decimal(0))
+        return sum((line.monthly for line in found if line.part == "images for nodes"), start=Decimal(0))
 
     assert images(0) == 0
     assert 0 < images(1) < images(40)
