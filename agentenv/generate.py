@@ -20,7 +20,7 @@ from agentenv.cli.generated.grafana import dashboard_text
 from agentenv.cli.generated.openapi import openapi_text
 from agentenv.cli.generated.policy_packs import DESCRIPTIONS, policy_pack_text
 from agentenv.cli.generated.taggable import taggable_text
-from agentenv.cli.project import root
+from agentenv.cli.project import checkout
 from agentenv.config.reference import settings_page, stack_schema_text
 from agentenv.core.guardrails.reference import guardrails_page
 from agentenv.core.metering.dashboards import DASHBOARDS, FOLDER
@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m agentenv.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not up to date")
     check = parser.parse_args(arguments).check
-    folder = root()
+    folder = checkout()
     if not check:
         for path in write(folder):
             sys.stdout.write(f"wrote {path}\n")

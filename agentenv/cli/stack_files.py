@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentenv.cli.main import CommandError
-from agentenv.cli.project import root
+from agentenv.cli.project import project, project_in
 from agentenv.cli.stack_yaml import Document, Place, read_document
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from agentenv.config import Mistake, Settings
 
-FOLDER = "stacks"
 STACK_FILE = re.compile(r"Pulumi\.(?P<stack>.+)\.ya?ml")
 
 # The keys that the engine has in a stack file beside the configuration.
@@ -54,16 +53,23 @@ class StackFile:
 
 
 def all_stack_files(root: Path) -> list[Path]:
-    """Return every stack file of the project."""
-    found = sorted(path for path in (root / FOLDER).glob("Pulumi.*") if STACK_FILE.fullmatch(path.name))
+    """Return every stack file of the project in a folder."""
+    folder = _folder(root)
+    found = sorted(path for path in folder.glob("Pulumi.*") if STACK_FILE.fullmatch(path.name))
     if not found:
-        raise CommandError(f"there are no stack files in {root / FOLDER}; one is called Pulumi.<stack>.yaml")
+        raise CommandError(f"there are no stack files in {folder}; one is called Pulumi.<stack>.yaml")
     return found
 
 
 def stack_file(root: Path, stack: str) -> Path:
-    """Return the path of a stack's file, which may not exist."""
-    return root / FOLDER / f"Pulumi.{stack}.yaml"
+    """Return the path of the file of a stack of the project in a folder. It may not exist."""
+    path = _folder(root) / f"Pulumi.{stack}.yaml"
+    return path if path.is_file() or not (other := path.with_suffix(".yml")).is_file() else other
+
+
+def _folder(root: Path) -> Path:
+    found = project_in(root)
+    return root if found is None else found.stack_files
 
 
 def stack_name(path: Path) -> str:
@@ -78,7 +84,7 @@ def selected_files(stack: str | None, file: Path | None) -> list[tuple[Path, str
         if file.exists() and not file.is_file():
             raise CommandError(f"{file} is not a regular file")  # reading a pipe would block
         return [(file, stack or stack_name(file))]
-    folder = root()
+    folder = project().folder
     if stack is None:
         return [(path, stack_name(path)) for path in all_stack_files(folder)]
     if "/" in stack or "\\" in stack:

@@ -10,4 +10,5 @@ environment = Environment("agents", plan(stack_settings()))
 
 pulumi.export("clusterName", environment.cluster_name)
 pulumi.export("kubeconfig", environment.kubeconfig)
+pulumi.export("fileSystemIds", environment.file_system_ids)
 pulumi.export("sandboxClasses", environment.sandbox_classes)

@@ -119,7 +119,7 @@ def test_every_command_has_help(installed: Installed, command: str) -> None:
 def test_files_are_read_outside_a_checkout(installed: Installed) -> None:
     shutil.copy(ROOT / "stacks" / "Pulumi.dev.yaml", installed.folder)
     (installed.folder / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n")
-    assert installed.agentenv("check", "--file", "Pulumi.dev.yaml").stdout == "1 stack file, no mistakes\n"
+    assert installed.agentenv("check", "--file", "Pulumi.dev.yaml").stdout.endswith(", no mistakes\n")
     estimated = installed.agentenv("estimate", "--file", "Pulumi.dev.yaml", "--users", "10", "--json")
     assert json.loads(estimated.stdout.splitlines()[-1])["per_user_month"] > 0
     judged = json.loads(installed.agentenv("policies", "check", "pod.yaml", "--json").stdout.splitlines()[-1])
@@ -133,9 +133,9 @@ REFUSED = {
     "review --stack dev": "pip install 'agent-environment[rehearsal]'",
     "releases --kubeconfig config": "pip install 'agent-environment[service]'",
     "estimate --file Pulumi.dev.yaml --plot plot.png": "pip install 'agent-environment[reports]'",
-    "check": "run it inside a checkout",
-    "estimate --stack dev": "run it inside a checkout",
-    "waivers": "run it inside a checkout",
+    "check": "there is no Pulumi.yaml",
+    "estimate --stack dev": "there is no Pulumi.yaml",
+    "waivers": "there is no Pulumi.yaml",
     "bench startup": "run this inside one",
     "preflight --file Pulumi.dev.yaml": "no AWS credentials were found",
     "prices refresh": "nothing was written",

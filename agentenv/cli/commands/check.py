@@ -1,8 +1,9 @@
 """Read stack files and list every mistake in them, without an engine, a cloud or a network.
 
-Without options every file in stacks/ is read. Each mistake has its file and line, its path as
-`pulumi config set --path` takes it, the value found, the values allowed, and a hint. A warning says that the standard
-support of a cluster's Kubernetes version ends within 60 days; it does not change the exit code.
+Without options every stack file of the project is read. The project is that of the nearest Pulumi.yaml, in this folder
+or above it. Each mistake has its file and line, its path as `pulumi config set --path` takes it, the value found, the
+values allowed, and a hint. A warning says that the standard support of a cluster's Kubernetes version ends within 60
+days; it does not change the exit code.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from agentenv.cli.terminal_text import escape, plural, text_width
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
     from agentenv.cli.stack_files import LocatedMistake, LocatedWarning
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--stack", "-s", metavar="S", help="only stacks/Pulumi.<S>.yaml")
+    parser.add_argument("--stack", "-s", metavar="S", help="only the file of this stack")
     parser.add_argument("--file", "-f", metavar="F", type=Path, help="another file; --stack then names its stack")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
@@ -109,12 +111,18 @@ def _row(label: str, text: str, width: int, start: str = "", end: str = "") -> l
 
 
 def _summary(by_file: dict[Path, list[LocatedMistake]]) -> str:
-    checked = plural(len(by_file), "stack file")
+    checked = f"{plural(len(by_file), 'stack file')} in {_folder_of(by_file)}"
     total = sum(len(mistakes) for mistakes in by_file.values())
     if not total:
         return f"{checked}, no mistakes"
     failed = sum(1 for mistakes in by_file.values() if mistakes)
     return f"{plural(total, 'mistake')} in {checked if failed == len(by_file) else f'{failed} of {checked}'}"
+
+
+def _folder_of(files: Iterable[Path]) -> str:
+    """Return the folder that all files are in, in full if it is the current one."""
+    folder = next(iter(files)).absolute().parent
+    return str(folder) if folder == Path.cwd() else display_path(folder)
 
 
 def _colour() -> bool:

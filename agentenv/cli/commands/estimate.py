@@ -30,7 +30,7 @@ MAX_USERS = 10_000_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--stack", "-s", metavar="S", help="the stack: stacks/Pulumi.<S>.yaml")
+    which.add_argument("--stack", "-s", metavar="S", help="a stack of the nearest Pulumi.yaml")
     which.add_argument("--file", "-f", metavar="F", type=Path, help="another stack file, Pulumi.<stack>.yaml")
     parser.add_argument(
         "--users", type=parse_user_counts, metavar="N[,N…]", help="numbers of users (default: as the stack expects)"
@@ -132,10 +132,10 @@ def run(args: argparse.Namespace) -> int:
     if args.compare:
         if args.file:
             raise CommandError("--compare reads another revision of a stack of the checkout: name it with --stack")
-        from agentenv.cli.project import root
+        from agentenv.cli.project import project
         from agentenv.cli.review.offline import settings_at  # the only part that needs the extra `rehearsal`
 
-        earlier = settings_at(root(), args.stack, args.compare)
+        earlier = settings_at(project().folder, args.stack, args.compare)
         before = None if earlier is None else request.model(earlier).of(request.users[0])
     moves = sensitivity(request, settings, estimates[0]) if args.sensitivity else []
     if args.plot:

@@ -32,7 +32,7 @@ MIN_WIDTH = 40
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--stack", "-s", metavar="S", help="the stack: stacks/Pulumi.<S>.yaml")
+    which.add_argument("--stack", "-s", metavar="S", help="a stack of the nearest Pulumi.yaml")
     which.add_argument("--file", "-f", metavar="F", type=Path, help="another stack file, Pulumi.<stack>.yaml")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
 

@@ -36,7 +36,7 @@ _USERS, _HOURS_OF_MONTH = 2, Decimal(730)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--stack", "-s", metavar="S", help="the stack: stacks/Pulumi.<S>.yaml, without resources")
+    what.add_argument("--stack", "-s", metavar="S", help="the stack, which has no resources")
     what.add_argument(
         "--verify", type=Path, metavar="F", help="check the signature of a report.json, and do nothing else"
     )
@@ -70,10 +70,12 @@ def run(args: argparse.Namespace) -> int:
     """Prove a stack, or verify a report."""
     if args.verify:
         return verify_report(args.verify, as_json=args.json)
+    from agentenv.cli.project import checkout
     from agentenv.cli.prove.journal import FILE, Journal, read_journal
     from agentenv.cli.prove.run import Proof
     from agentenv.cli.stack_files import selected_settings
 
+    project = checkout()
     settings = selected_settings(args.stack, None)
     folder = (args.output or Path(f"proof-{args.stack}")).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("a rehearsal is deleted with its process, and cannot be resumed; delete its journal")
     price = hourly_price(settings)
     with ExitStack() as resources:
-        deployment = opened(args, settings, folder, resources)
+        deployment = opened(project, args, settings, folder, resources)
         if journal is None or journal.finished:
             confirm(args, deployment.engine, price)
             journal = Journal(folder / FILE, args.stack)
@@ -110,13 +112,13 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if any(row["verdict"] == "broken" for row in report["promises"]) else OK
 
 
-def opened(args: argparse.Namespace, settings: Settings, folder: Path, resources: ExitStack) -> Deployment:
+def opened(
+    project: Path, args: argparse.Namespace, settings: Settings, folder: Path, resources: ExitStack
+) -> Deployment:
     """Return the stack, in a rehearsal that is opened or in the caller's account."""
-    from agentenv.cli.project import root
     from agentenv.cli.prove.deployment import Deployment
     from agentenv.rehearsal.stage.policy_packs import prepare
 
-    project = root()
     if args.rehearse:
         from agentenv.cli.prove.rehearsed import rehearsed
 
@@ -196,10 +198,10 @@ def revision() -> str:
     """Return the commit of the project, with `-dirty` where files differ from it."""
     import subprocess
 
-    from agentenv.cli.project import root
+    from agentenv.cli.project import checkout
 
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*"]
-    output = subprocess.run(command, cwd=root(), capture_output=True, text=True, check=False)
+    output = subprocess.run(command, cwd=checkout(), capture_output=True, text=True, check=False)
     return output.stdout.strip()
 
 

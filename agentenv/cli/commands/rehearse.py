@@ -97,8 +97,8 @@ def rehearse(stack: str, *, keep: bool, port: int, home_latency: float, as_json:
     """Run the whole scenario for one stack."""
     from agentenv.cli.commands.rehearse_tokens import token_signer
     from agentenv.cli.commands.rehearse_view import View
-    from agentenv.cli.project import root
-    from agentenv.cli.stack_files import selected_settings, stack_file
+    from agentenv.cli.project import checkout
+    from agentenv.cli.stack_files import selected_files, selected_settings
     from agentenv.rehearsal.scenario.scenario import Scenario, ScenarioError
     from agentenv.rehearsal.stage.cluster import ClusterOptions
     from agentenv.rehearsal.stage.engine import EngineError
@@ -106,9 +106,8 @@ def rehearse(stack: str, *, keep: bool, port: int, home_latency: float, as_json:
     from agentenv.rehearsal.stage.stage import StageError, stage
     from agentenv.rehearsal.tools import ToolError
 
-    project = root()
-    check_stack_exists(project, stack)
-    file = stack_file(project, stack)
+    project = checkout()
+    ((file, _),) = selected_files(stack, None)
     check_stack_file(file, stack)
     settings = selected_settings(None, file)
     view = View(to_terminal=sys.stderr.isatty())
@@ -154,14 +153,6 @@ def check_stack_file(file: Path, stack: str) -> None:
     if mistakes := read_stack_file(file, stack).mistakes:
         text = as_text({file: mistakes}, {}, width=text_width(sys.stderr), colour=False)
         raise CommandError(f"the stack file has mistakes\n\n{text}")
-
-
-def check_stack_exists(project: Path, stack: str) -> None:
-    """Raise a `CommandError` for a stack without a file, before anything is started."""
-    folder = project / "stacks"
-    if not (folder / f"Pulumi.{stack}.yaml").is_file():
-        existing = ", ".join(sorted(path.name.split(".")[1] for path in folder.glob("Pulumi.*.yaml")))
-        raise CommandError(f"there is no stack '{stack}'; the stacks in {folder} are: {existing}")
 
 
 def keep_running(opened: Stage, engine: Engine) -> dict[str, str]:

@@ -79,12 +79,12 @@ def stack_client(stack: str) -> KubeClient:
 
 def stack_output(stack: str, name: str) -> Any:
     """Return an output of a deployed stack."""
-    from agentenv.cli.project import root
+    from agentenv.cli.project import project
 
     try:
         output = subprocess.run(
             ["pulumi", "stack", "output", name, "--json", "--stack", stack, "--non-interactive"],
-            cwd=root(),
+            cwd=project().folder,
             capture_output=True,
             text=True,
             check=False,

@@ -24,7 +24,7 @@ FORMATS = {"markdown": "review.md", "sarif": "review.sarif", "json": "review.jso
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--stack", "-s", metavar="S", required=True, help="the stack: stacks/Pulumi.<S>.yaml")
+    parser.add_argument("--stack", "-s", metavar="S", required=True, help="a stack of the nearest Pulumi.yaml")
     parser.add_argument("--offline", action="store_true", help="preview both revisions here, without an account")
     parser.add_argument("--base", metavar="REV", help="the revision to compare with, such as origin/main")
     parser.add_argument("--drift", action="store_true", help="detect drift first; not with --offline")
@@ -54,7 +54,7 @@ def formats(text: str) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Review, and write and print the report; the exit code is 1 if something blocks."""
-    from agentenv.cli.project import root
+    from agentenv.cli.project import checkout
     from agentenv.cli.review.review import ReviewRequest, review
     from agentenv.cli.stack_files import selected_files
     from agentenv.rehearsal.stage.stage import StageError
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.offline and args.drift:
         raise CommandError("--drift needs an account, and --offline uses none; give one of them")
-    folder = root()
+    folder = checkout()
     selected_files(args.stack, None)  # fails for a stack without a file, before anything is started
     links = f"{args.links.rstrip('/')}/" if args.links else ""
     request = ReviewRequest(

@@ -30,12 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List the waivers, the next to expire first."""
-    from agentenv.cli.project import root
+    from agentenv.cli.project import checkout
     from agentenv.cli.review.findings import WAIVERS
     from agentenv.policies.rules.registry import all_rules
     from agentenv.policies.waivers import Waivers, read_waivers
 
-    folder, today = root(), datetime.now(UTC).date()
+    folder, today = checkout(), datetime.now(UTC).date()
     file = folder / WAIVERS
     severities: dict[str, Severity] = {rule.id: rule.severity for rule in all_rules()}
     waivers = read_waivers(file, severities, today) if file.is_file() else Waivers()

@@ -24,7 +24,7 @@ from agentenv.cli.review.offline import NOTHING, DesiredState
 from agentenv.cli.review.preview import Call, Preview, PreviewFailed
 from agentenv.cli.review.quotas import quota_needs
 from agentenv.cli.review.reach_changes import capability_changes
-from agentenv.cli.stack_files import FOLDER, read_stack_file, stack_file
+from agentenv.cli.stack_files import read_stack_file, stack_file
 from agentenv.cli.stack_yaml import read_document
 from agentenv.cli.terminal_text import plural
 from agentenv.config import Settings
@@ -167,7 +167,7 @@ def rule_evaluator(request: ReviewRequest, settings: Settings | None, today: dat
         if path.is_file() or "waivers" in packs_config
         else Waivers(),
         today,
-        f"{FOLDER}/{stack_file(request.root, request.stack).name}",
+        stack_file(request.root, request.stack).relative_to(request.root).as_posix(),
         read_document(stack_file(request.root, request.stack)),
         request.links,
         None if "waivers" in packs_config else _waivers_before(request, rules, today),
@@ -203,5 +203,5 @@ def _base_text(request: ReviewRequest) -> str:
 
 def _mistake(request: ReviewRequest, mistake: Any) -> str:
     hint = f"; {mistake.hint}" if mistake.hint else ""
-    place = f"{FOLDER}/{stack_file(request.root, request.stack).name}:{mistake.line}"
-    return f"{place}  {mistake.path}: found {mistake.found}; allowed is {mistake.allowed}{hint}"
+    file = stack_file(request.root, request.stack).relative_to(request.root).as_posix()
+    return f"{file}:{mistake.line}  {mistake.path}: found {mistake.found}; allowed is {mistake.allowed}{hint}"

@@ -57,7 +57,7 @@ def test_the_stack_files_of_the_project_have_no_mistakes(
 ) -> None:
     monkeypatch.chdir(ROOT / "docs")
     monkeypatch.setattr(command, "today", lambda: date(2026, 11, 20))
-    assert check(capsys) == (0, "6 stack files, no mistakes\n")
+    assert check(capsys) == (0, f"6 stack files in {ROOT / 'stacks'}, no mistakes\n")
     assert check(capsys, "--stack", "prod", "--json") == (0, '{"errors": [], "warnings": []}\n')
 
 
@@ -71,7 +71,7 @@ def test_end_of_standard_support_is_a_warning_sixty_days_before(
         monkeypatch.setattr(command, "today", lambda day=day: day)
         code, text = check(capsys, "--file", path.name)
         assert code == 0
-        assert text.endswith("1 stack file, no mistakes, 1 warning\n" if warned else "1 stack file, no mistakes\n")
+        assert text.endswith(f"1 stack file in {tmp_path}, no mistakes{', 1 warning' if warned else ''}\n")
     assert text.startswith(
         "Pulumi.dev.yaml:3  agent-environment:cluster.version\n    warning standard support of 1.35 ends on 2027-03-27,"
     )
@@ -114,7 +114,7 @@ def test_the_text_has_a_section_for_each_mistake(
         "Pulumi.dev.yaml:2  aws:region\n    found   'us-east1'\n    allowed an AWS region such as us-east-1\n" in text
     )
     assert "    hint    did you mean 'storage'?\n" in text
-    assert text.endswith("\n6 mistakes in 1 stack file\n")
+    assert text.endswith(f"\n6 mistakes in 1 stack file in {tmp_path}\n")
     assert "\x1b" not in text
 
 

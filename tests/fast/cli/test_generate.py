@@ -27,7 +27,7 @@ def test_a_changed_file_is_listed(
     generate.write(tmp_path)
     page = tmp_path / "docs" / "reference" / "settings.md"
     page.write_text(page.read_text("utf-8").replace("# Settings", "# Sittings"), encoding="utf-8")
-    monkeypatch.setattr(generate, "root", lambda: tmp_path)
+    monkeypatch.setattr(generate, "checkout", lambda: tmp_path)
     assert generate.main(["--check"]) == 1
     output = capsys.readouterr().out
     assert "docs/reference/settings.md is not up to date" in output

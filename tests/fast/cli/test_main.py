@@ -75,8 +75,8 @@ def test_with_json_an_error_is_an_object_too(
 ) -> None:
     assert cli.main(["rehearse", "--stack", "locl", "--json"]) == cli.FAILED
     output = capsys.readouterr()
-    assert json.loads(output.out.splitlines()[-1])["error"].startswith("there is no stack 'locl'")
-    assert "there is no stack 'locl'" in output.err
+    assert json.loads(output.out.splitlines()[-1])["error"].startswith("there is no stacks/Pulumi.locl.yaml")
+    assert "there is no stacks/Pulumi.locl.yaml" in output.err
 
 
 @pytest.mark.parametrize("port", ["0", "80", "65536", "-1", "http", "٣٤٥٦"])
@@ -101,7 +101,7 @@ def test_a_stack_file_with_mistakes_is_not_rehearsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "stacks").mkdir()
-    (tmp_path / "Pulumi.yaml").write_text("name: agent-environment\n")
+    (tmp_path / "Pulumi.yaml").write_text("name: agent-environment\nstackConfigDir: stacks\n")
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(
         "config:\n  aws:region: us-east-1\n  network: {nat: both}\n"
         "  cluster: {versoin: '1.35', publicAccessCidrs: [203.0.113.0/24]}\n"
@@ -112,5 +112,5 @@ def test_a_stack_file_with_mistakes_is_not_rehearsed(
     output = capsys.readouterr().err
     assert "agent-environment:network.nat" in output
     assert "did you mean 'version'?" in output
-    assert "2 mistakes in 1 stack file" in output
+    assert "2 mistakes in 1 stack file in stacks" in output
     assert not (tmp_path / "cache").exists(), "something was started"

@@ -128,7 +128,7 @@ def test_killed_rehearsal_leaves_no_processes_and_files(cache: Path) -> None:
 def test_unknown_stack_is_an_error_before_anything_starts(cache: Path) -> None:
     ended = agentenv(cache, "rehearse", "--stack", "locl")
     assert ended.returncode == 1
-    assert "there is no stack 'locl'" in ended.stderr
+    assert "there is no stacks/Pulumi.locl.yaml" in ended.stderr
     assert "local" in ended.stderr
     assert "Traceback" not in ended.stderr
 

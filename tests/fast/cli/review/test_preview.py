@@ -223,6 +223,7 @@ def test_a_program_that_cannot_be_previewed_blocks_with_its_error(monkeypatch: p
 def test_mistakes_of_a_stack_file_are_listed_and_nothing_runs(tmp_path: Path) -> None:
     from agentenv.cli.review.review import ReviewRequest, review
 
+    (tmp_path / "Pulumi.yaml").write_text("{name: agent-environment, stackConfigDir: stacks}\n", encoding="utf-8")
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text("config:\n  aws:region: nowhere\n", encoding="utf-8")
     found = review(ReviewRequest(tmp_path, "dev", offline=True))
@@ -249,6 +250,7 @@ def test_an_invalid_allowance_allows_nothing_and_blocks(tmp_path: Path, monkeypa
     stack = "config:\n  aws:region: us-east-1\n  agent-environment:cost: {owner: a, costCenter: b}\n"
     admins, public = ["arn:aws:iam::111122223333:role/platform"], ["203.0.113.0/24"]
     cluster = f"  agent-environment:cluster: {json.dumps({'admins': admins, 'publicAccessCidrs': public})}\n"
+    (tmp_path / "Pulumi.yaml").write_text("{name: agent-environment, stackConfigDir: stacks}\n", encoding="utf-8")
     (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(stack + cluster, encoding="utf-8")
     (tmp_path / "policies" / "allowed_losses.yaml").write_text("losses: [a]\n", encoding="utf-8")
     monkeypatch.setattr(offline, "preview_both", lambda *_: (NOTHING, NOTHING))
