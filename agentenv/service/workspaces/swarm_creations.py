@@ -157,7 +157,7 @@ def swarm_status(task: str, members: tuple[Workspace, ...], record: SwarmRecord)
 
 def why_not_running(workspace: Workspace) -> str:
     """Return the state of a member that does not run, with the reason."""
-    why = workspace.suspended_because or workspace.why
+    why = workspace.suspended_because if workspace.state == "suspended" else workspace.why
     return f"{workspace.id} is {workspace.state}" + (f": {why}" if why else "")
 
 
