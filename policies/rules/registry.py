@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -77,11 +78,15 @@ def first_of_each_field(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
 
 @dataclass(frozen=True, eq=False)
 class Scope(Generic[View]):
-    """The scope of rules: its title in the reference, the matching resource types, and the views of a resource."""
+    """The scope of rules: its title in the reference, the matching resource types, and the views of a resource.
+
+    `elsewhere` returns whether the rules evaluate another resource of the graph instead of a view.
+    """
 
     title: str
     matches_type: Callable[[str], bool]
     views: Callable[[Resource], Iterable[View]]
+    elsewhere: Callable[[View, Graph], bool] | None = None
 
 
 POD: Scope[PodSpec] = Scope("every pod spec", holds_objects, pods_of)
@@ -165,8 +170,16 @@ def rule(
     def register(check: Check) -> Check:
         if id in _RULES:
             raise ValueError(f"two rules have the id {id}")
-        graph = len(inspect.signature(check).parameters) == 2 or applies_to is GRAPH
-        _RULES[id] = Rule(id, title, severity, why, fix, equivalents or {}, since, applies_to, check, graph, defaults)
+        takes_graph = len(inspect.signature(check).parameters) == 2
+        graph = takes_graph or applies_to is GRAPH or applies_to.elsewhere is not None
+
+        @functools.wraps(check)
+        def check_here(view: View, graph: Graph) -> Iterator[Outcome]:
+            if applies_to.elsewhere is None or not applies_to.elsewhere(view, graph):
+                yield from check(view, graph) if takes_graph else check(view)
+
+        checked = check_here if applies_to.elsewhere is not None else check
+        _RULES[id] = Rule(id, title, severity, why, fix, equivalents or {}, since, applies_to, checked, graph, defaults)
         return check
 
     return register

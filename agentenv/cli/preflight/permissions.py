@@ -12,11 +12,11 @@ from agentenv.cli.preflight.aws_calls import Account, AwsCallError
 from agentenv.cli.preflight.check import Answer, Question
 from agentenv.config import Settings
 from agentenv.core.iam.principals import session_role
+from agentenv.core.values.errors import first_of
 
 # Placeholders until the caller is known: the number of operations does not depend on them.
 _ACCOUNT, _PARTITION = "000000000000", "aws"
 MAX_ACTIONS_PER_CALL = 50
-MAX_NAMES = 6
 
 
 def questions(settings: Settings) -> list[Question]:
@@ -67,17 +67,12 @@ def simulation_answer(count: int, denied: Sequence[tuple[Actions, str]], conditi
     """Return whether all actions are allowed, with the names of the first that are not."""
     if denied:
         resources = ", ".join(dict.fromkeys(row.resource for row, _ in denied))
-        why = f"not allowed: {_first_names([name for _, name in denied])}; allow them on {resources}"
+        why = f"not allowed: {first_of([name for _, name in denied], ', ')}; allow them on {resources}"
         return Answer(count - len(denied) - len(conditional), ok=False, why=why)
     if conditional:
-        why = f"allowed only under conditions that a simulation cannot meet: {_first_names(conditional)}"
+        why = f"allowed only under conditions that a simulation cannot meet: {first_of(conditional, ', ')}"
         return Answer(count - len(conditional), ok=None, why=why)
     return Answer(count, ok=True, why="")
-
-
-def _first_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(names[:MAX_NAMES]) + more
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentenv.core.capabilities.sets.address_ranges import OPEN_ADDRESS_COUNT, is_open_range, parse_network
-from agentenv.policies.rules.registry import Outcome, Scope, fail, forbid, forbid_boolean, rule, unknown
-from agentenv.policies.view.cluster.clusters import PATHS, Cluster, clusters_in
+from agentenv.policies.rules.registry import Outcome, Scope, fail, forbid, forbid_boolean, resources, rule, unknown
+from agentenv.policies.view.cluster.clusters import PATHS, RESOURCE, Cluster, clusters_in
 from agentenv.policies.view.fields import Field, scalar
 from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.resource import Resource
 
-CLUSTER: Scope[Cluster] = Scope("every EKS cluster", PATHS.__contains__, clusters_in)
+CLUSTER: Scope[Cluster] = Scope("every EKS cluster", PATHS.__contains__, clusters_in, Cluster.has_inner_resource)
 
 KEY = "aws:kms/key:Key"
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
@@ -29,10 +30,10 @@ OLDEST_MINOR = 34
     applies_to=CLUSTER,
     defaults="Public, for 0.0.0.0/0, by default (EKS API reference, VpcConfigRequest).",
 )
-def open_endpoint(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
+def open_endpoint(cluster: Cluster) -> Iterator[Outcome]:
     """Check the ranges of a public endpoint, each and in total."""
     public, ranges = cluster.at("public"), cluster.at("ranges")
-    if cluster.has_inner_resource(graph) or public.raw is False:
+    if public.raw is False:
         return
     outcomes = list(_open_ranges(ranges))
     if public.unknown and outcomes:
@@ -68,10 +69,8 @@ def _open_ranges(ranges: Field) -> Iterator[Outcome]:
     applies_to=CLUSTER,
     defaults="No logs by default (EKS API reference, Logging).",
 )
-def control_plane_logs(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
+def control_plane_logs(cluster: Cluster) -> Iterator[Outcome]:
     """Check that all five types are enabled."""
-    if cluster.has_inner_resource(graph):
-        return
     logs = cluster.at("logs")
     elements = logs.elements()
     missing = [kind for kind in LOG_TYPES if kind not in {scalar(element) for element in elements}]
@@ -90,11 +89,9 @@ def control_plane_logs(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     applies_to=CLUSTER,
     defaults="CONFIG_MAP by default (EKS API reference, CreateAccessConfigRequest).",
 )
-def authentication_mode(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
+def authentication_mode(cluster: Cluster) -> Iterator[Outcome]:
     """Check that the mode is `API`."""
     mode = cluster.at("authentication")
-    if cluster.has_inner_resource(graph):
-        return
     yield from forbid(
         mode,
         lambda value: value != "API",
@@ -115,8 +112,6 @@ def authentication_mode(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
 def secrets_key(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """Check that there is a key. An unknown configuration may have none, unless it depends on a key of the stack."""
     key = cluster.at("key")
-    if cluster.has_inner_resource(graph):
-        return
     if key.missing:
         yield fail(key, "Secrets are not encrypted with a customer managed key")
     elif key.unknown and cluster.resource.at("encryptionConfig").unknown and not _is_from_key(cluster, graph):
@@ -138,10 +133,10 @@ def _is_from_key(cluster: Cluster, graph: Graph) -> bool:
     applies_to=CLUSTER,
     defaults="The newest version of EKS by default (EKS API reference, CreateCluster).",
 )
-def supported_version(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
+def supported_version(cluster: Cluster) -> Iterator[Outcome]:
     """Compare with the oldest supported version at the time of this release."""
     version = cluster.at("version")
-    if cluster.has_inner_resource(graph) or version.missing:
+    if version.missing:
         return
     major, _, minor = (version.text or "").partition(".")
     if not (major.isdigit() and minor.isdigit()):
@@ -158,14 +153,13 @@ def supported_version(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     severity="Medium",
     why="The creator's access is not in the list of access entries, and remains after that person or pipeline is gone.",
     fix="Set accessConfig.bootstrapClusterCreatorAdminPermissions to false, and grant access with access entries.",
-    applies_to=CLUSTER,
+    applies_to=resources(RESOURCE),
     defaults="True by default (EKS API reference, CreateAccessConfigRequest).",
 )
-def creator_admin(cluster: Cluster) -> Iterator[Outcome]:
+def creator_admin(cluster: Resource) -> Iterator[Outcome]:
     """Check the resource: the component of the eks provider has no such setting."""
-    if cluster.has_setting("creator"):
-        creator = cluster.at("creator")
-        yield from forbid_boolean(creator, {True, None}, "the creator of the cluster remains its admin")
+    creator = cluster.at("accessConfig", "bootstrapClusterCreatorAdminPermissions")
+    yield from forbid_boolean(creator, {True, None}, "the creator of the cluster remains its admin")
 
 
 @rule(
@@ -179,9 +173,7 @@ def creator_admin(cluster: Cluster) -> Iterator[Outcome]:
     applies_to=CLUSTER,
     defaults="Off by default (EKS API reference, VpcConfigRequest).",
 )
-def private_endpoint(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
+def private_endpoint(cluster: Cluster) -> Iterator[Outcome]:
     """Check that it is enabled, regardless of the public one."""
     private = cluster.at("private")
-    if cluster.has_inner_resource(graph):
-        return
     yield from forbid_boolean(private, {False, None}, "the private endpoint is disabled")

@@ -63,7 +63,7 @@ def retention(group: Resource) -> Iterator[Outcome]:
 def control_plane_group(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """Check for a log group with the name that EKS uses."""
     logs, name = cluster.at("logs"), cluster.at("name")
-    if cluster.has_inner_resource(graph) or not logs.elements():
+    if not logs.elements():
         return
     groups = [group.at("name") for group in graph.of_type(LOG_GROUP)]
     if name.known and any(group.raw == f"/aws/eks/{name.raw}/cluster" for group in groups):
@@ -121,8 +121,6 @@ def _allowlist(field: Field) -> Iterator[Outcome]:
 def extended_support(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     """Check the support policy, unless the stack file requests extended support. Its estimate includes the cost."""
     support = cluster.at("support")
-    if cluster.has_inner_resource(graph):
-        return
     settings = graph.context.settings
     if settings is not None and settings.cluster.support_policy == "extended":
         yield not_applicable(support, "the stack file requests extended support")

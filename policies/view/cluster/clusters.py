@@ -19,7 +19,6 @@ PATHS: dict[str, dict[str, tuple[str, ...]]] = {
         "private": ("vpcConfig", "endpointPrivateAccess"),
         "logs": ("enabledClusterLogTypes",),
         "authentication": ("accessConfig", "authenticationMode"),
-        "creator": ("accessConfig", "bootstrapClusterCreatorAdminPermissions"),
         "key": ("encryptionConfig", "provider", "keyArn"),
         "version": ("version",),
         "support": ("upgradePolicy", "supportType"),
@@ -49,10 +48,6 @@ class Cluster:
     def root(self) -> Field:
         """Return all its inputs."""
         return self.resource.root
-
-    def has_setting(self, name: str) -> bool:
-        """Return whether its type has a setting."""
-        return name in PATHS[self.resource.type]
 
     def at(self, name: str) -> Field:
         """Return the value of a setting."""
