@@ -72,57 +72,12 @@ class Cluster(pulumi.ComponentResource):
         """Create the cluster in a network."""
         labels, settings = Labels.of(plan.environment, "cluster", name), plan.settings
         cluster_name, boundary = plan.environment.cluster_name, plan.environment.permissions_boundary
-        ranges = [str(cidr) for cidr in settings.public_access_cidrs]
-        deletion_protected = settings.deletion_protection
-
         super().__init__("agent-environment:index:Cluster", name, {}, opts)
         self._labels, self._aws = labels, aws_context(self)
         self._child: ChildOptions = child_options(self, opts)
         self._roles = Roles(labels, self._child, boundary)
 
-        key = self._secrets_key(deletion_protected=deletion_protected)
-        logs = cloudwatch.LogGroup(
-            f"{name}-control-plane",
-            # EKS writes to this name. A log group that EKS creates itself has no retention and no key.
-            name=f"/aws/eks/{cluster_name}/cluster",
-            retention_in_days=settings.log_days,
-            kms_key_id=network.logs_key_arn,
-            tags=labels.tags("control-plane"),
-            opts=self._child(),
-        )
-        identity = token_identity()
-        credentials = pulumi_eks.KubeconfigOptionsArgs(profile_name=identity.profile, role_arn=identity.role_arn)
-        cluster = pulumi_eks.Cluster(
-            name,
-            provider_credential_opts=credentials if identity != TokenIdentity() else None,
-            name=cluster_name,
-            version=settings.version,
-            vpc_id=network.vpc_id,
-            private_subnet_ids=list(network.subnet_ids),
-            authentication_mode=pulumi_eks.AuthenticationMode.API,
-            endpoint_private_access=True,
-            endpoint_public_access=bool(ranges),
-            public_access_cidrs=ranges or None,
-            kubernetes_service_ip_address_range=str(settings.service_cidr),
-            encryption_config_key_arn=key.arn,
-            enabled_cluster_log_types=list(LOG_TYPES),
-            upgrade_policy={"support_type": settings.support_policy.upper()},
-            deletion_protection=deletion_protected,
-            # All of this is created below instead, with pinned versions and explicit dependencies.
-            bootstrap_self_managed_addons=False,
-            create_oidc_provider=False,
-            skip_default_node_group=True,
-            skip_default_security_groups=True,
-            use_default_vpc_cni=True,
-            coredns_addon_options={"enabled": False},
-            kube_proxy_addon_options={"enabled": False},
-            tags=labels.tags(""),
-            opts=self._child(
-                pulumi.ResourceOptions(
-                    depends_on=[logs], protect=deletion_protected or None, transforms=[cluster_transform(boundary)]
-                )
-            ),
-        )
+        cluster = self._cluster(plan, network)
         # Outputs of the cluster resource itself, so that their users depend on it.
         self.name = cluster.eks_cluster.apply(lambda eks: eks.name)
         self.arn = cluster.eks_cluster.apply(lambda eks: eks.arn)
@@ -132,12 +87,9 @@ class Cluster(pulumi.ComponentResource):
         self.issuer_url = cluster.oidc_provider_url
         invoke_options = pulumi.InvokeOptions(parent=self)
         entries = Entries(self.name, self._aws, labels, self._child, invoke_options).grant(Access.of(settings))
+        nodes = network.nodes_security_group_id
         security_groups = SecurityGroupRules(
-            network.nodes_security_group_id,
-            self.security_group_id,
-            network.endpoints_security_group_id,
-            labels,
-            self._child,
+            nodes, self.security_group_id, network.endpoints_security_group_id, labels, self._child
         )
         # Without them, clients outside of the VPC reach no private endpoint.
         admitted = security_groups.admit(plan.private_access)
@@ -153,9 +105,9 @@ class Cluster(pulumi.ComponentResource):
         )
         self.issuer_arn = issuer.arn
         security_groups.create()
-        groups = PodGroups(
-            network.vpc_id, self.security_group_id, network.nodes_security_group_id, labels, self._child
-        ).create(plan.fargate_classes)
+        groups = PodGroups(network.vpc_id, self.security_group_id, nodes, labels, self._child).create(
+            plan.fargate_classes
+        )
         self.class_security_group_ids = group_ids(groups)
         fargate_context = FargateContext(
             self.name,
@@ -199,6 +151,57 @@ class Cluster(pulumi.ComponentResource):
         to_output: pulumi.Output[Any] = pulumi.Output.all(*statements)
         self._roles.add_policy(role, name, to_output.apply(lambda facts: iam_policies.to_json(policy_document(*facts))))
         return role
+
+    def _cluster(self, plan: ClusterPlan, network: NetworkContext) -> pulumi_eks.Cluster:
+        """Create the cluster, its key and its log group."""
+        labels, settings = self._labels, plan.settings
+        ranges = [str(cidr) for cidr in settings.public_access_cidrs]
+        deletion_protected = settings.deletion_protection
+        key = self._secrets_key(deletion_protected=deletion_protected)
+        logs = cloudwatch.LogGroup(
+            f"{labels.base}-control-plane",
+            # EKS writes to this name. A log group that EKS creates itself has no retention and no key.
+            name=f"/aws/eks/{plan.environment.cluster_name}/cluster",
+            retention_in_days=settings.log_days,
+            kms_key_id=network.logs_key_arn,
+            tags=labels.tags("control-plane"),
+            opts=self._child(),
+        )
+        identity = token_identity()
+        credentials = pulumi_eks.KubeconfigOptionsArgs(profile_name=identity.profile, role_arn=identity.role_arn)
+        return pulumi_eks.Cluster(
+            labels.base,
+            provider_credential_opts=credentials if identity != TokenIdentity() else None,
+            name=plan.environment.cluster_name,
+            version=settings.version,
+            vpc_id=network.vpc_id,
+            private_subnet_ids=list(network.subnet_ids),
+            authentication_mode=pulumi_eks.AuthenticationMode.API,
+            endpoint_private_access=True,
+            endpoint_public_access=bool(ranges),
+            public_access_cidrs=ranges or None,
+            kubernetes_service_ip_address_range=str(settings.service_cidr),
+            encryption_config_key_arn=key.arn,
+            enabled_cluster_log_types=list(LOG_TYPES),
+            upgrade_policy={"support_type": settings.support_policy.upper()},
+            deletion_protection=deletion_protected,
+            # All of this is created below instead, with pinned versions and explicit dependencies.
+            bootstrap_self_managed_addons=False,
+            create_oidc_provider=False,
+            skip_default_node_group=True,
+            skip_default_security_groups=True,
+            use_default_vpc_cni=True,
+            coredns_addon_options={"enabled": False},
+            kube_proxy_addon_options={"enabled": False},
+            tags=labels.tags(""),
+            opts=self._child(
+                pulumi.ResourceOptions(
+                    depends_on=[logs],
+                    protect=deletion_protected or None,
+                    transforms=[cluster_transform(plan.environment.permissions_boundary)],
+                )
+            ),
+        )
 
     def _secrets_key(self, *, deletion_protected: bool) -> kms.Key:
         key = kms.Key(

@@ -82,7 +82,21 @@ _NO_DEBUG = Rule(
 )
 
 
+_ENVIRONMENT = Rule(
+    "pod-env",
+    "Every process of the sandbox can read a secret in an environment variable, and may print it.",
+    "variables.containers.all(one, one.?envFrom.orValue([]).size() == 0 && one.?env.orValue([]).all(item,"
+    " !has(item.valueFrom) || has(item.valueFrom.fieldRef) || has(item.valueFrom.resourceFieldRef)))",
+    "environment variables must not come from Secrets or ConfigMaps",
+)
+
+
 def _of_all(location: PodLocation) -> tuple[Rule, ...]:
+    return (*_processes(), *_content(location), *_scheduling(location), _ENVIRONMENT)
+
+
+def _processes() -> tuple[Rule, ...]:
+    """Return the rules about the privileges of processes."""
     return (
         Rule(
             "pod-runtime",
@@ -155,6 +169,12 @@ def _of_all(location: PodLocation) -> tuple[Rule, ...]:
             "hostNetwork, hostPID, hostIPC, hostPort, shareProcessNamespace, sysctls and windowsOptions must not be"
             " set",
         ),
+    )
+
+
+def _content(location: PodLocation) -> tuple[Rule, ...]:
+    """Return the rules about volumes, metadata and images."""
+    return (
         Rule(
             "pod-volumes",
             "Other volumes may hold files of the node, secrets or the home of another owner.",
@@ -183,6 +203,12 @@ def _of_all(location: PodLocation) -> tuple[Rule, ...]:
             location.images,
             location.images_message,
         ),
+    )
+
+
+def _scheduling(location: PodLocation) -> tuple[Rule, ...]:
+    """Return the rules about nodes and priority."""
+    return (
         Rule(
             "pod-placement",
             "The nodes of other tiers have another isolation, and nodes of the platform have none.",
@@ -214,13 +240,6 @@ def _of_all(location: PodLocation) -> tuple[Rule, ...]:
             f"variables.spec.?priorityClassName.orValue('') == {parameter('priorityClassName')}"
             f"{location.other_priority}",
             "priorityClassName must be that of sandboxes",
-        ),
-        Rule(
-            "pod-env",
-            "Every process of the sandbox can read a secret in an environment variable, and may print it.",
-            "variables.containers.all(one, one.?envFrom.orValue([]).size() == 0 && one.?env.orValue([]).all(item,"
-            " !has(item.valueFrom) || has(item.valueFrom.fieldRef) || has(item.valueFrom.resourceFieldRef)))",
-            "environment variables must not come from Secrets or ConfigMaps",
         ),
     )
 

@@ -21,7 +21,7 @@ from agentenv.service.e2b import app as e2b
 from agentenv.service.gateway.browser_sessions import BrowserSessions
 from agentenv.service.gateway.keys import ApiKeys
 from agentenv.service.gateway.pods import GatewayPods
-from agentenv.service.gateway.sealing import WorkspaceTokens
+from agentenv.service.gateway.sealing import SecretsCache, WorkspaceTokens
 from agentenv.service.gateway.setup import (
     People,
     access_cache_of,
@@ -56,14 +56,15 @@ from agentenv.service.ledger import routes as usage_routes
 from agentenv.service.ledger.published import PublishedBudgets
 from agentenv.service.ledger.setup import accounts_of, ledger_of, recorder_of
 from agentenv.service.mcp import app as mcp
+from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaced.sandboxes import PodSandboxes
 from agentenv.service.workspaced.tokens import TokenSigner
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
 from agentenv.service.workspaces.swarm_tasks import SwarmTasks
 
 if TYPE_CHECKING:
+    from agentenv.config.sections.service import Service
     from agentenv.service.configuration import Configuration
-from agentenv.service.telemetry.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 VERSION = "1"
@@ -179,17 +180,7 @@ async def _dependencies(
     if configuration.authorizer_port is not None:
         # Not among those that readiness depends on: without them callers have the address of the gateway.
         refreshing.append(asyncio.create_task(gateway_pods.informer(kube).run()))
-    authenticator = Authenticator(
-        settings.service,
-        issuer,
-        TokenReviewer(kube, settings.service.audience),
-        # Without times, as those of service account tokens are by the API server's clock
-        cluster=TokenVerifier(
-            KeySet(lambda: kube.request("GET", CLUSTER_KEYS)), settings.service.audience, check_time=False
-        ),
-        keys=api_keys,
-        owner_claim=settings.service.owner_claim,
-    )
+    authenticator = _authenticator(settings.service, kube, issuer, api_keys)
     try:
         async with running_backend(backend, ended):
             dependencies = Dependencies(
@@ -217,11 +208,7 @@ async def _dependencies(
             if issuer is not None and access is not None:
                 people = People(authenticator, issuer, client, catalog)
                 dependencies.sign_in = sign_in_of(configuration, people, access, gateway_secrets, now)
-            dependencies.sessions = dependencies.sign_in
-            if access is not None and dependencies.sign_in is None:
-                dependencies.sessions = BrowserSessions(
-                    access, gateway_secrets.current, lambda caller: classes_for(catalog, caller), now
-                )
+            dependencies.sessions = dependencies.sign_in or _sessions(dependencies, gateway_secrets)
             dependencies.approvals = approvals_of(configuration, dependencies)
             async with running_gateway(configuration, dependencies, signer, gateway_secrets):
                 yield dependencies
@@ -231,6 +218,29 @@ async def _dependencies(
         await sandboxes.close()
         await client.aclose()
         await kube.close()
+
+
+def _authenticator(service: Service, kube: KubeClient, issuer: Issuer | None, keys: ApiKeys | None) -> Authenticator:
+    # Without times, as those of service account tokens are by the API server's clock
+    cluster_keys = KeySet(lambda: kube.request("GET", CLUSTER_KEYS))
+    return Authenticator(
+        service,
+        issuer,
+        TokenReviewer(kube, service.audience),
+        cluster=TokenVerifier(cluster_keys, service.audience, check_time=False),
+        keys=keys,
+        owner_claim=service.owner_claim,
+    )
+
+
+def _sessions(dependencies: Dependencies, gateway_secrets: SecretsCache) -> BrowserSessions | None:
+    """Return the sessions of people in a browser where nobody signs in at an issuer."""
+    access, catalog = dependencies.access_records, dependencies.catalog
+    if access is None:
+        return None
+    return BrowserSessions(
+        access, gateway_secrets.current, lambda caller: classes_for(catalog, caller), dependencies.now
+    )
 
 
 async def _report_counts(dependencies: Dependencies) -> None:

@@ -15,7 +15,7 @@ import yaml
 
 from agentenv.policies.rules.registry import all_rules
 from agentenv.rehearsal.tools import ensure, terminal_progress
-from tests.engine.rehearsal.conftest import Engine, isolated_engine
+from tests.isolated_engine import Engine, isolated_engine
 
 PACKS = Path(__file__).parents[3] / "policies"
 PROGRAM = Path(__file__).parent / "broken"

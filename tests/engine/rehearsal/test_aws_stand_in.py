@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentenv.rehearsal.stage.credentials import client
 from agentenv.rehearsal.stage.engine import Engine, Outcome
 from agentenv.rehearsal.stage.stage import Stage
-from tests.engine.rehearsal.conftest import Engine as Installed
+from tests.isolated_engine import Engine as Installed
 
 PROJECT = "name: stand-in\nruntime: python\nmain: .\n"
 PROGRAM = """

@@ -18,7 +18,7 @@ from agentenv.rehearsal.controlplane.client import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.engine.rehearsal.conftest import Engine
+    from tests.isolated_engine import Engine
 
 SECRET = "open-sesame-4711"
 
