@@ -319,7 +319,7 @@ class _Frame:
     key: str | None = None
     merges: bool = False
     keys: dict[str, type | None] = field(default_factory=dict[str, "type | None"])
-    written: set[str] = field(default_factory=set[str])  # and not merged
+    explicit: set[str] = field(default_factory=set[str])  # and not merged
 
     @property
     def expects_key(self) -> bool:
@@ -428,9 +428,9 @@ class _Builder:
         elif frame.key is None:
             frame.key = _key(node.value, line)
             _note(frame, frame.key, type(node.value), line)
-            if self._unique_keys and frame.key in frame.written:
+            if self._unique_keys and frame.key in frame.explicit:
                 raise ManifestError(line, _twice(frame.key), "remove one of them")
-            frame.written.add(frame.key)
+            frame.explicit.add(frame.key)
         else:
             frame.value[frame.key] = _plain(node.value, line)
             frame.key = None
