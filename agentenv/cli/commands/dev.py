@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import logging
-import os
 import sys
 import time
 from pathlib import Path
@@ -47,8 +46,6 @@ def run(args: argparse.Namespace) -> int:
 
     # Parts of the service log at every start
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
-    # gRPC's server would print a line for each program that this process starts.
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     folder: Path = args.state or state.folder()
     began = time.monotonic()
     try:

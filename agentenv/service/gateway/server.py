@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import Any
 
+# Its handlers of forks would print a line for each program that the process starts. It reads this when it is imported.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 import grpc
 
 from agentenv.service.gateway.entry import Allow, Decision, Deny, EntryRequest, refusal

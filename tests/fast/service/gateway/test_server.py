@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -143,3 +145,26 @@ def test_a_caller_that_leaves_ends_its_check_and_not_the_server() -> None:
         assert (await call(message("next"))).status.code == 0
 
     on_wire(check, act)
+
+
+START_A_PROGRAM = """
+import asyncio, subprocess
+from agentenv.dev.serve import local_service
+from agentenv.service.gateway.server import serving
+import grpc
+
+async def act():
+    async with serving(None, "127.0.0.1:0") as port, grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = asyncio.ensure_future(channel.unary_unary("/none")(b""))
+        await asyncio.sleep(0)
+        # A function of its own, so that Python forks.
+        subprocess.run(["true"], preexec_fn=lambda: None, check=True)
+        await asyncio.gather(call, return_exceptions=True)
+
+asyncio.run(act())
+"""
+
+
+def test_nothing_is_printed_for_programs_that_the_process_starts() -> None:
+    ended = subprocess.run([sys.executable, "-c", START_A_PROGRAM], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
