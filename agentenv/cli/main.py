@@ -6,11 +6,13 @@ A command's module is imported only when it is called: `agentenv --help` must no
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
+import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +24,33 @@ INTERRUPTED = 130
 
 
 class CommandError(Exception):
-    """A command cannot continue: its message goes to the user, with exit code 1 and without a traceback."""
+    """A command cannot continue: its message goes to the user, with its exit code and without a traceback."""
+
+    code = FAILED
+
+
+class UsageError(CommandError):
+    """Options that the parser accepts do not go together."""
+
+    code = USAGE
+
+
+class InvalidArguments(SystemExit):
+    """The parser refused the arguments, and has printed why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(USAGE)
+        self.message = message
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """A parser that says why it refused the arguments, so that the caller can print it as JSON too."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and raise `InvalidArguments`."""
+        self.print_usage(sys.stderr)
+        sys.stderr.write(f"{self.prog}: error: {message}\n")
+        raise InvalidArguments(message)
 
 
 @dataclass(frozen=True)
@@ -102,6 +130,7 @@ def overview() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Operating system errors and Ctrl-C leave no traceback."""
+    _open_closed_streams()
     argv = list(sys.argv[1:] if arguments is None else arguments)
     name = f"agentenv {argv[0]}" if argv else "agentenv"
     try:
@@ -115,7 +144,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return FAILED
     except OSError as failure:
-        sys.stderr.write(f"{name}: {failure}\n")
+        text = failure.strerror or str(failure)
+        text = text if failure.filename is None else f"{failure.filename}: {text}"
+        sys.stderr.write(f"{name}: {text}\n")
+        with contextlib.suppress(OSError):
+            _print_error_object(argv, text)
         _discard_output()
         return FAILED
     return code
@@ -133,7 +166,9 @@ def dispatch(argv: Sequence[str]) -> int:
         return OK
     command = next((row for row in COMMANDS if row.name == argv[0]), None)
     if command is None:
-        sys.stderr.write(unknown_command_message(argv[0]))
+        message = unknown_command_message(argv[0])
+        sys.stderr.write(f"agentenv: {message}\n")
+        _print_error_object(argv, message)
         return USAGE
     return run_command(command, argv[1:])
 
@@ -144,7 +179,7 @@ def unknown_command_message(name: str) -> str:
 
     near = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return f"agentenv: there is no command '{name}'; {hint}'agentenv --help' lists them\n"
+    return f"there is no command '{name}'; {hint}'agentenv --help' lists them"
 
 
 def run_command(command: Command, arguments: Sequence[str]) -> int:
@@ -156,15 +191,15 @@ def run_command(command: Command, arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as missing:
         if (extra := extra_of(missing.name or "", command.extra)) is None:
             raise
-        sys.stderr.write(f"agentenv {command.name}: {missing.name} is not installed: {install(extra)}\n")
-        if "--json" in arguments:
-            sys.stdout.write(json.dumps({"error": f"{missing.name} is not installed: {install(extra)}"}) + "\n")
+        message = f"{missing.name} is not installed: {install(extra)}"
+        sys.stderr.write(f"agentenv {command.name}: {message}\n")
+        _print_error_object(arguments, message)
         return FAILED
 
 
-def command_parser(command: Command, module: CommandModule) -> argparse.ArgumentParser:
+def command_parser(command: Command, module: CommandModule) -> ArgumentParser:
     """Return the parser of a command's arguments."""
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog=f"agentenv {command.name}",
         description=module.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -176,14 +211,35 @@ def command_parser(command: Command, module: CommandModule) -> argparse.Argument
 def _parse_and_run(command: Command, arguments: Sequence[str]) -> int:
     module = cast("CommandModule", importlib.import_module(command.module))
     parser = command_parser(command, module)
-    parsed = parser.parse_args(arguments)
     try:
-        return module.run(parsed)
+        return module.run(parser.parse_args(arguments))
+    except InvalidArguments as error:
+        _print_error_object(arguments, error.message)
+        raise
     except CommandError as error:
         sys.stderr.write(f"agentenv {command.name}: {error}\n")
-        if getattr(parsed, "json", False):
-            sys.stdout.write(json.dumps({"error": str(error)}) + "\n")
-        return FAILED
+        _print_error_object(arguments, str(error))
+        return error.code
+
+
+def _print_error_object(arguments: Sequence[str], message: str) -> None:
+    """Print the error as a JSON object too, if the arguments have --json."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--json" in own:
+        sys.stdout.write(json.dumps({"error": message}) + "\n")
+        sys.stdout.flush()
+
+
+def _open_closed_streams() -> None:
+    """Discard the output of a closed stream (`>&-`), which Python represents by None. No file may get its number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _discard_output() -> None:

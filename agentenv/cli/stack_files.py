@@ -111,7 +111,7 @@ def selected_settings(stack: str | None, file: Path | None) -> Settings:
 
 def display_path(path: Path) -> str:
     """Return a path relative to the current folder, where it is below that."""
-    return os.path.relpath(path) if path.resolve().is_relative_to(Path.cwd().resolve()) else str(path)
+    return os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
 
 
 def read_stack_file(path: Path, stack: str) -> StackFile:

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentenv.cli.arguments import port_number
 from agentenv.cli.main import OK, CommandError
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file", type=Path, metavar="F", help="a stack file with the classes (default: `standard` and `base`)"
     )
-    parser.add_argument("--port", type=int, default=PORT, metavar="N", help="the port on 127.0.0.1; 0 takes any")
+    parser.add_argument(
+        "--port", type=port_number, default=PORT, metavar="N", help="the port on 127.0.0.1; 0 takes any"
+    )
     parser.add_argument("--state", type=Path, metavar="DIR", help="the folder of records, homes and the API key")
     parser.add_argument("--gvisor", action="store_true", help="build gVisor if this machine does not have it")
     parser.add_argument("--forget", action="store_true", help="delete the folder with every workspace, and end")

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentenv.cli.main import OK, CommandError
+from agentenv.cli.main import OK, CommandError, UsageError
 from agentenv.cli.workspaces.verbs import print_json
 
 if TYPE_CHECKING:
@@ -62,11 +62,11 @@ def _sign_in(args: argparse.Namespace) -> Login:
     if args.dev:
         return _dev_login()
     if not args.service:
-        raise CommandError("name the service with --service, or use --dev for `agentenv dev`")
+        raise UsageError("name the service with --service, or use --dev for `agentenv dev`")
     if not args.issuer:
         return Login(args.service, _key(args.key_file))
     if not args.client_id:
-        raise CommandError("an issuer knows this command by a client id; give it with --client-id")
+        raise UsageError("an issuer knows this command by a client id; give it with --client-id")
 
     def show(page: str, code: str) -> None:
         sys.stderr.write(f"open {page}\nand enter the code {code}\n")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentenv.cli.main import FAILED, OK, CommandError
@@ -31,7 +32,15 @@ _SHOWN = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--stack", "-s", required=True, metavar="S", help="the stack with the new cluster")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--stack", "-s", metavar="S", help="the stack with the new cluster, of the nearest Pulumi.yaml")
+    which.add_argument(
+        "--file",
+        "-f",
+        metavar="F",
+        type=Path,
+        help="its stack file, Pulumi.<stack>.yaml, of the Pulumi.yaml nearest to it",
+    )
     parser.add_argument(
         "--table", metavar="NAME", help="the ledger's table of the lost environment (default: that of the stack)"
     )
@@ -44,13 +53,15 @@ def run(args: argparse.Namespace) -> int:
     from lightkube import ConfigError
 
     from agentenv.cli.commands.releases import stack_client
-    from agentenv.cli.stack_files import selected_settings
+    from agentenv.cli.stack_files import selected_settings, stack_name
     from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
     from agentenv.service.kube.client import KubeApiError
 
-    settings = selected_settings(args.stack, None)
+    settings = selected_settings(args.stack, args.file)
+    stack, folder = (args.stack, None) if args.file is None else (stack_name(args.file), args.file.parent)
     try:
-        found = asyncio.run(_recover(stack_client(args.stack), settings, _file_systems(args.stack), args.table))
+        cluster, file_systems = stack_client(stack, folder), _file_systems(stack, folder)
+        found = asyncio.run(_recover(cluster, settings, file_systems, args.table))
     except (httpx2.HTTPError, ConfigError, KubeApiError) as error:
         raise CommandError(f"the request to the API server failed: {error}") from None
     except (AwsRefusedError, AwsUnavailableError) as error:
@@ -104,11 +115,11 @@ async def _table_of(cluster: KubeClient) -> str:
     raise CommandError("the service of the stack has no ledger; name the table of the lost environment with --table")
 
 
-def _file_systems(stack: str) -> list[str]:
+def _file_systems(stack: str, folder: Path | None) -> list[str]:
     """Return the stack's file systems, in the order of shards."""
     from agentenv.cli.commands.releases import stack_output
 
-    return [str(id_) for id_ in stack_output(stack, "fileSystemIds")]
+    return [str(id_) for id_ in stack_output(stack, "fileSystemIds", folder)]
 
 
 def _progress(count: int, of: int) -> None:

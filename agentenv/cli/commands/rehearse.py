@@ -14,6 +14,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agentenv.cli.arguments import port_number
 from agentenv.cli.main import FAILED, OK, CommandError
 
 if TYPE_CHECKING:
@@ -54,13 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kept", action="store_true", help="list the rehearsals that are still running")
     parser.add_argument("--end", metavar="RUN", help="end a rehearsal that is still running, or 'all' of them")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object on the last line")
-
-
-def port_number(text: str) -> int:
-    """Parse an unprivileged port."""
-    if not text.isascii() or not text.isdigit() or not 1024 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a port: a number from 1024 to 65535")
-    return int(text)
 
 
 def milliseconds(text: str) -> float:

@@ -69,22 +69,22 @@ async def _retire(cluster: KubeClient, *, act: bool) -> tuple[list[RetentionResu
         await cluster.close()
 
 
-def stack_client(stack: str) -> KubeClient:
-    """Return a client for the cluster of a deployed stack."""
+def stack_client(stack: str, start: Path | None = None) -> KubeClient:
+    """Return a client for the cluster of a deployed stack, of the project around a folder."""
     from agentenv.service.kube.client import KubeClient
 
-    document = stack_output(stack, "kubeconfig")
+    document = stack_output(stack, "kubeconfig", start)
     return KubeClient.from_kubeconfig_document(document)
 
 
-def stack_output(stack: str, name: str) -> Any:
-    """Return an output of a deployed stack."""
+def stack_output(stack: str, name: str, start: Path | None = None) -> Any:
+    """Return an output of a deployed stack, of the project around a folder (default: the current one)."""
     from agentenv.cli.project import project
 
     try:
         output = subprocess.run(
             ["pulumi", "stack", "output", name, "--json", "--stack", stack, "--non-interactive"],
-            cwd=project().folder,
+            cwd=project(start).folder,
             capture_output=True,
             text=True,
             check=False,

@@ -32,10 +32,12 @@ def run(args: argparse.Namespace) -> int:
     """List the waivers, the next to expire first."""
     from agentenv.cli.project import checkout
     from agentenv.cli.review.findings import WAIVERS
+    from agentenv.cli.stack_files import selected_files
     from agentenv.policies.rules.registry import all_rules
     from agentenv.policies.waivers import Waivers, read_waivers
 
     folder, today = checkout(), datetime.now(UTC).date()
+    selected_files(args.stack, None)  # fails for a stack without a file
     file = folder / WAIVERS
     severities: dict[str, Severity] = {rule.id: rule.severity for rule in all_rules()}
     waivers = read_waivers(file, severities, today) if file.is_file() else Waivers()

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from agentenv.cli.arguments import port_number
 from agentenv.cli.main import OK, CommandError
 from agentenv.cli.workspaces.verbs import add_verb, add_wait_option, pairs, print_json, run_verb, seconds, subparsers
 
@@ -146,7 +147,9 @@ def _add_access_verbs(verbs: Any) -> None:
     copy.add_argument("source", metavar="FROM", help="a local path, or ':' and a path in the workspace")
     copy.add_argument("to", metavar="TO", help="the other path; a relative one in the workspace begins at its home")
     open_ = _verb(verbs, "open", "open a port of a workspace in the browser", _open)
-    open_.add_argument("port", type=int, metavar="PORT", help="the port that a program in the workspace listens on")
+    open_.add_argument(
+        "port", type=port_number, metavar="PORT", help="the port that a program in the workspace listens on"
+    )
     open_.add_argument("--print", dest="only_print", action="store_true", help="print the address, and open nothing")
     _add_share_verb(verbs)
     ssh_config = f"print the OpenSSH configuration for hosts such as ID{SSH_SUFFIX}"
@@ -160,7 +163,9 @@ def _add_access_verbs(verbs: Any) -> None:
 
 def _add_share_verb(verbs: Any) -> None:
     share = _verb(verbs, "share", "share a port of a workspace, or list the shared ones", _share)
-    share.add_argument("port", nargs="?", type=int, metavar="PORT", help="the port (default: list the shared ports)")
+    share.add_argument(
+        "port", nargs="?", type=port_number, metavar="PORT", help="the port (default: list the shared ports)"
+    )
     kinds = "who reaches it besides those who may use the workspace"
     share.add_argument("--with", dest="sharing", choices=("private", "team", "link", "public"), help=kinds)
     share.add_argument("--team", action="append", metavar="T", help="a team that reaches it, with `--with team`")

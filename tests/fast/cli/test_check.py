@@ -242,3 +242,11 @@ def test_a_mistyped_region_key_is_one_mistake(tmp_path: Path, capsys: pytest.Cap
     path = write_file(tmp_path, f"config:\n  aws:regoin: us-east-1\n  aws:profile: team\n{REACHED}")
     [error] = json.loads(check(capsys, "--file", str(path), "--json")[1])["errors"]
     assert (error["path"], error["hint"], error["line"]) == ("aws:regoin", "write aws:region", 2)
+
+
+def test_a_loop_of_links_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop = tmp_path / "Pulumi.loop.yaml"
+    loop.symlink_to(loop)
+    code, text = check(capsys, "--file", str(loop))
+    assert code == 1
+    assert "    found   Too many levels of symbolic links\n" in text

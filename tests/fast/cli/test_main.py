@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import subprocess
 import sys
 import types
@@ -79,12 +80,76 @@ def test_with_json_an_error_is_an_object_too(
     assert "there is no stacks/Pulumi.locl.yaml" in output.err
 
 
-@pytest.mark.parametrize("port", ["0", "80", "65536", "-1", "http", "٣٤٥٦"])
-def test_an_invalid_port_is_a_usage_error(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("port", ["65536", "99999", "-1", "http", "٣٤٥٦", "9" * 5000])
+@pytest.mark.parametrize(
+    "words", ["rehearse --port={}", "dev --port={}", "workspace open w-1 -- {}", "workspace share w-1 -- {}"]
+)
+def test_an_invalid_port_is_a_usage_error(words: str, port: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(["rehearse", f"--port={port}"])
+        cli.main(words.format(port).split())
     assert ended.value.code == cli.USAGE
-    assert "is not a port: a number from 1024 to 65535" in capsys.readouterr().err
+    assert "is not a port: a number from 0 to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["estimate --json", "workspace list --json --nosuch", "chek --json", "login --json", "waivers --stack nope --json"],
+)
+def test_with_json_a_usage_error_is_an_object_too(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    try:
+        code = cli.main(words.split())
+    except SystemExit as ended:
+        code = ended.code
+    assert code == (cli.FAILED if "waivers" in words else cli.USAGE)
+    out, err = capsys.readouterr()
+    assert json.loads(out.splitlines()[-1])["error"] in err
+
+
+def test_an_option_of_a_command_in_a_sandbox_is_not_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["workspace", "exec", "--nosuch", "w-1", "--", "ls", "--json"])
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("words", ["prove --verify {}", "policies check {}/pod.yaml --sarif {}/nope/x"])
+def test_errors_of_files_name_the_file(words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}\n")
+    target = tmp_path / "nope" if "{}/" not in words else tmp_path
+    assert cli.main([*words.replace("{}", str(target)).split(), "--json"]) == cli.FAILED
+    out, err = capsys.readouterr()
+    assert "nope" in err
+    assert "No such file or directory" in err
+    assert "Errno" not in err
+    assert json.loads(out.splitlines()[-1])["error"] in err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "words", ["--help", "check", "policies rules", "estimate --stack dev", "estimate --stack nope"]
+)
+def test_a_closed_stream_discards_its_output(words: str, closed: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m agentenv {words} {closed}"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert ended.returncode == (cli.FAILED if "nope" in words else cli.OK)
+    assert "Traceback" not in ended.stderr
+    assert (ended.stdout == "") == (">&-" in closed.split() or "nope" in words)
+
+
+def test_an_interrupt_during_the_import_leaves_no_traceback() -> None:
+    program = (
+        "import sys, signal\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'agentenv.cli.main': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from agentenv.__main__ import main\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (cli.INTERRUPTED, "")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check"], ["check", "--json"], ["tools"]])

@@ -93,13 +93,16 @@ def test_a_checkout_is_found_from_below() -> None:
         checkout(ROOT / "examples" / "environment")
 
 
+@pytest.mark.parametrize("words", ["releases --stack minimal", "recover --stack minimal", "recover --file {}"])
 def test_outputs_are_those_of_the_project(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    words: str, example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    if "{}" in words:
+        monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
     pulumi = tmp_path / "bin" / "pulumi"
     pulumi.write_text('#!/bin/sh\necho "in $PWD: $*" >&2; exit 255\n', encoding="utf-8")
     pulumi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{pulumi.parent}{os.pathsep}/bin")
-    assert main(["releases", "--stack", "minimal"]) == FAILED
+    assert main(words.format(example / "Pulumi.minimal.yaml").split()) == FAILED
     assert f"in {example}: stack output kubeconfig --json --stack minimal" in capfd.readouterr().err
