@@ -73,24 +73,12 @@ func concatenate(who account.Account, sources []string, target string) error {
 				return err
 			}
 		}
-		if place.temporary != "" {
-			if err := place.file.Chmod(place.mode); err != nil {
-				return err
-			}
-		}
-		return place.file.Close()
+		return nil
 	}()
-	if place.temporary == "" {
+	if err := place.publish(who, err); err != nil || place.temporary == "" {
 		return err
 	}
 	return who.As(func() error {
-		if err == nil {
-			err = os.Rename(place.temporary, place.target)
-		}
-		if err != nil {
-			_ = os.Remove(place.temporary)
-			return err
-		}
 		for _, source := range sources {
 			if source == place.target {
 				continue

@@ -31,24 +31,7 @@ func store(who account.Account, path string, body io.Reader, size int64, metadat
 	if err == nil {
 		err = setMetadata(place.file, metadata)
 	}
-	if err == nil && place.temporary != "" {
-		err = place.file.Chmod(place.mode)
-	}
-	if closing := place.file.Close(); err == nil {
-		err = closing // a network file system reports a full disk here
-	}
-	if place.temporary == "" {
-		return err
-	}
-	return who.As(func() error {
-		if err == nil {
-			err = os.Rename(place.temporary, place.target)
-		}
-		if err != nil {
-			_ = os.Remove(place.temporary)
-		}
-		return err
-	})
+	return place.publish(who, err)
 }
 
 // placement is where a body goes: a temporary file to be renamed, or the target
@@ -58,6 +41,28 @@ type placement struct {
 	temporary string
 	target    string
 	mode      fs.FileMode
+}
+
+// publish closes the file and renames it to the target; after an error it removes it.
+func (p placement) publish(who account.Account, err error) error {
+	if err == nil && p.temporary != "" {
+		err = p.file.Chmod(p.mode)
+	}
+	if closing := p.file.Close(); err == nil {
+		err = closing // a network file system reports a full disk here
+	}
+	if p.temporary == "" {
+		return err
+	}
+	return who.As(func() error {
+		if err == nil {
+			err = os.Rename(p.temporary, p.target)
+		}
+		if err != nil {
+			_ = os.Remove(p.temporary)
+		}
+		return err
+	})
 }
 
 func prepare(path string, size int64, withMetadata bool) (placement, error) {
