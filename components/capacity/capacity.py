@@ -7,10 +7,10 @@ with the Fargate profile of the controller, is passed as `depends_on`.
 """
 
 import pulumi
-from pulumi_aws import kms
 
 from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import aws_context
+from agentenv.components._lib.encryption_key import create_key
 from agentenv.components._lib.options import ChildOptions, child_options
 from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components._lib.tags import Labels
@@ -53,7 +53,13 @@ class Capacity(pulumi.ComponentResource):
         roles = Roles(labels, self._child, plan.environment.permissions_boundary)
         karpenter = KarpenterContext(plan, cluster, self._aws)
 
-        key = self._volume_key()
+        key = create_key(
+            "volumes",
+            "Volumes of the nodes",
+            self._aws.apply(iam_policies.volume_key_policy),
+            labels,
+            self._child,
+        )
         nodes = create_node_role(karpenter, roles)
         queue, queue_targets = interruption_queue(labels, self._child, self._aws, roles.planned_documents)
         controller = install_karpenter(karpenter, nodes, queue, roles)
@@ -73,22 +79,3 @@ class Capacity(pulumi.ComponentResource):
         self.pool_names = pulumi.Output.from_input([pool.name for pool in plan.pools])
         outputs = {output: getattr(self, output) for output in Capacity.__annotations__}
         self.register_outputs({**outputs, OUTPUT: roles.planned_documents.entries})
-
-    def _volume_key(self) -> kms.Key:
-        key = kms.Key(
-            f"{self._labels.base}-volumes",
-            description=f"Volumes of the nodes of environment {self._labels.environment}",
-            enable_key_rotation=True,
-            # Nodes hold no data that must be retained.
-            deletion_window_in_days=7,
-            policy=iam_policies.policy_json(self._aws.apply(iam_policies.volume_key_policy)),
-            tags=self._labels.tags("volumes"),
-            opts=self._child(),
-        )
-        kms.Alias(
-            f"{self._labels.base}-volumes",
-            name=self._labels.name("kms-alias", "volumes", prefix="alias/"),
-            target_key_id=key.key_id,
-            opts=self._child(),
-        )
-        return key

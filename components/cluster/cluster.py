@@ -10,10 +10,11 @@ from typing import Any
 
 import pulumi
 import pulumi_eks
-from pulumi_aws import cloudwatch, iam, kms
+from pulumi_aws import cloudwatch, iam
 
 from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import aws_context
+from agentenv.components._lib.encryption_key import LONGEST, SHORTEST, create_key
 from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.kubernetes_provider import api_provider
 from agentenv.components._lib.options import ChildOptions, child_options
@@ -157,7 +158,16 @@ class Cluster(pulumi.ComponentResource):
         labels, settings = self._labels, plan.settings
         ranges = [str(cidr) for cidr in settings.public_access_cidrs]
         deletion_protected = settings.deletion_protection
-        key = self._secrets_key(deletion_protected=deletion_protected)
+        key = create_key(
+            "secrets",
+            "Secrets of the cluster",
+            self._aws.apply(iam_policies.secrets_key_policy),
+            labels,
+            self._child,
+            options=pulumi.ResourceOptions(protect=deletion_protected or None),
+            # Without its key the cluster cannot be recovered.
+            deletion_window=LONGEST if deletion_protected else SHORTEST,
+        )
         logs = cloudwatch.LogGroup(
             f"{labels.base}-control-plane",
             # EKS writes to this name. A log group that EKS creates itself has no retention and no key.
@@ -202,25 +212,6 @@ class Cluster(pulumi.ComponentResource):
                 )
             ),
         )
-
-    def _secrets_key(self, *, deletion_protected: bool) -> kms.Key:
-        key = kms.Key(
-            f"{self._labels.base}-secrets",
-            description=f"Secrets of the cluster of environment {self._labels.environment}",
-            enable_key_rotation=True,
-            # Without its key the cluster cannot be recovered.
-            deletion_window_in_days=30 if deletion_protected else 7,
-            policy=iam_policies.policy_json(self._aws.apply(iam_policies.secrets_key_policy)),
-            tags=self._labels.tags("secrets"),
-            opts=self._child(pulumi.ResourceOptions(protect=deletion_protected or None)),
-        )
-        kms.Alias(
-            f"{self._labels.base}-secrets",
-            name=self._labels.name("kms-alias", "secrets", prefix="alias/"),
-            target_key_id=key.key_id,
-            opts=self._child(),
-        )
-        return key
 
     def _install(self, addons: Installer) -> None:
         """Install the DaemonSets of nodes."""

@@ -7,6 +7,7 @@ from pulumi_aws import cloudwatch, ec2, iam, kms
 
 from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.encryption_key import create_key
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.planned_documents import PlannedDocuments, placeholder_log_group_arn
 from agentenv.components._lib.tags import Labels
@@ -26,22 +27,9 @@ class FlowLogs:
 
 def create_logs_key(labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, cluster: str) -> kms.Key:
     """Create the KMS key of all log groups of the environment and of its cluster's control plane."""
-    name = labels.base
     ours = (f"/agent-environment/{labels.environment}/*", f"/aws/eks/{cluster}/*")
-    key = kms.Key(
-        f"{name}-logs",
-        description=f"Log groups of environment {labels.environment}",
-        enable_key_rotation=True,
-        # Logs are not user data: the shortest deletion window that KMS allows.
-        deletion_window_in_days=7,
-        policy=iam_policies.policy_json(aws.apply(lambda context: iam_policies.logs_key_policy(context, *ours))),
-        tags=labels.tags("logs"),
-        opts=child(),
-    )
-    kms.Alias(
-        f"{name}-logs", name=labels.name("kms-alias", "logs", prefix="alias/"), target_key_id=key.key_id, opts=child()
-    )
-    return key
+    policy = aws.apply(lambda context: iam_policies.logs_key_policy(context, *ours))
+    return create_key("logs", "Log groups", policy, labels, child)
 
 
 def create_flow_logs(

@@ -13,6 +13,7 @@ from pulumi_aws import efs, kms
 from agentenv.components._lib import iam_policies
 from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components._lib.aws_context import AwsContext, aws_context
+from agentenv.components._lib.encryption_key import LONGEST, SHORTEST, create_key
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.planned_documents import (
     OUTPUT,
@@ -99,23 +100,15 @@ class Storage(pulumi.ComponentResource):
         self.register_outputs({**component_outputs(self), OUTPUT: self._planned_documents.entries})
 
     def _key(self, *, protected: bool) -> kms.Key:
-        key = kms.Key(
-            f"{self._name}-key",
-            description=f"File systems of environment {self._labels.environment}",
-            enable_key_rotation=True,
-            # The longest window that KMS allows where data must be retained, otherwise the shortest.
-            deletion_window_in_days=30 if protected else 7,
-            policy=iam_policies.policy_json(self._aws.apply(iam_policies.file_system_key_policy)),
-            tags=self._labels.tags("key"),
-            opts=self._child(self._data_options),
+        return create_key(
+            "key",
+            "File systems",
+            self._aws.apply(iam_policies.file_system_key_policy),
+            self._labels,
+            self._child,
+            options=self._data_options,
+            deletion_window=LONGEST if protected else SHORTEST,
         )
-        kms.Alias(
-            f"{self._name}-key",
-            name=self._labels.name("kms-alias", "key", prefix="alias/"),
-            target_key_id=key.key_id,
-            opts=self._child(),
-        )
-        return key
 
     def _create_policies(
         self, shard: int, system: efs.FileSystem, clients: pulumi.Output[Sequence[str]], *, backups: bool
