@@ -138,7 +138,7 @@ def _unknown(namespace: str, name: str) -> list[Mistake]:
 
 
 def _with_defaults(data: dict[str, Plain], environment: str) -> dict[str, Plain]:
-    """Return the data with the defaults that depend on other settings: production protection and Fargate storage."""
+    """Return the data with the defaults that depend on other settings: those of production, and Fargate storage."""
     completed = dict(data)
     production = is_production(environment)
     protect = completed.pop("protect", "auto")
@@ -147,6 +147,11 @@ def _with_defaults(data: dict[str, Plain], environment: str) -> dict[str, Plain]
     cluster = completed.setdefault("cluster", {})
     if isinstance(cluster, dict):
         completed["cluster"] = {"deletionProtection": production, **cluster}
+    network = completed.setdefault("network", {})
+    mirrors = network.get("mirrors", {}) if isinstance(network, dict) else None
+    if isinstance(network, dict) and isinstance(mirrors, dict):
+        bucket = production and mirrors.get("files") is None
+        completed["network"] = {**network, "mirrors": {"bucket": bucket, **mirrors}}
     classes = completed.get("sandboxClasses")
     if isinstance(classes, tuple):
         completed["sandboxClasses"] = tuple(_with_class_defaults(sandbox_class) for sandbox_class in classes)

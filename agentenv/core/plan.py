@@ -26,7 +26,7 @@ from agentenv.core.guardrails import EKS, Principals
 from agentenv.core.metering.locations import PROMETHEUS_ADDRESS
 from agentenv.core.metering.tariff import Tariff
 from agentenv.core.nodes.addon_builds import addon_builds
-from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.nodes.mirrors import Mirrors, runtime_files
 from agentenv.core.nodes.node_pools import NodePool, demands, node_pools
 from agentenv.core.pinned_versions import releases
 from agentenv.core.prices.book import MissingPricesError
@@ -62,6 +62,7 @@ class NetworkPlan:
 
     environment: EnvironmentFacts
     settings: Network
+    runtime_bucket: bool = False  # whether to create a bucket with copies of the runtimes that nodes install
 
     @cached_property
     def addresses(self) -> addresses.AddressPlan:
@@ -93,6 +94,7 @@ class CapacityPlan:
     settings: Capacity
     pools: tuple[NodePool, ...]
     mirrors: Mirrors
+    runtime_bucket: bool = False  # whether nodes install runtimes from the network's bucket
     # Whether the VPC has no internet access. Karpenter then uses its built-in prices, and nodes a given instance
     # profile, because IAM has no VPC endpoint to create one over.
     isolated: bool = False
@@ -280,10 +282,12 @@ def plan(settings: Settings, existing: ExistingRanges = ExistingRanges()) -> Pla
     jobs = scan_jobs(settings)
     image = settings.service.image if settings.service.enabled else None
     controller, network = settings.cluster.sandbox_controller, settings.network
+    pools = tuple(node_pools(settings.capacity, demands(settings)))
+    runtime_bucket = network.mirrors.bucket and bool(runtime_files(pools))
     return Plan(
         settings=settings,
         environment=environment,
-        network=NetworkPlan(environment, network),
+        network=NetworkPlan(environment, network, runtime_bucket),
         cluster=ClusterPlan(
             environment,
             settings.cluster,
@@ -294,8 +298,9 @@ def plan(settings: Settings, existing: ExistingRanges = ExistingRanges()) -> Pla
         capacity=CapacityPlan(
             environment,
             settings.capacity,
-            tuple(node_pools(settings.capacity, demands(settings))),
+            pools,
             mirrors,
+            runtime_bucket,
             isolated=network.nat == "none",
         ),
         storage=StoragePlan(environment, settings.storage),

@@ -6,10 +6,12 @@ their nodes, node classes, the controller, its CRDs, and only then the resources
 with the Fargate profile of the controller, is passed as `depends_on`.
 """
 
+from dataclasses import replace
+
 import pulumi
 
 from agentenv.components._lib import iam_policies
-from agentenv.components._lib.aws_context import aws_context
+from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.encryption_key import create_key
 from agentenv.components._lib.options import ChildOptions, child_options
 from agentenv.components._lib.planned_documents import OUTPUT
@@ -22,7 +24,8 @@ from agentenv.components.cluster.context import ClusterContext
 from agentenv.components.cluster.gpu_plugin import NAME as PLUGIN
 from agentenv.components.cluster.gpu_plugin import create_device_plugin
 from agentenv.components.cluster.irsa import Roles
-from agentenv.core.pinned_versions import releases
+from agentenv.core.nodes.mirrors import bucket_address, runtime_bucket
+from agentenv.core.pinned_versions import Runtime, releases
 from agentenv.core.plan import CapacityPlan
 
 
@@ -67,8 +70,7 @@ class Capacity(pulumi.ComponentResource):
         node_dependencies += create_device_plugin(
             plan.pools, mirrors.image(releases().images[PLUGIN]), node_dependencies, labels, self._child
         )
-        runtimes = mirrors.runtimes(releases().runtimes, isolated=plan.isolated)
-        launch = LaunchContext(cluster.name, nodes.identity, key.arn, runtimes, node_dependencies)
+        launch = LaunchContext(cluster.name, nodes.identity, key.arn, self._runtimes(plan), node_dependencies)
         node_pool_objects = create_node_pools(plan.settings, plan.pools, launch, labels, self._child)
         create_runtime_classes(plan.pools, labels, self._child)
         create_headroom(plan, node_pool_objects, labels, self._child)
@@ -79,3 +81,14 @@ class Capacity(pulumi.ComponentResource):
         self.pool_names = pulumi.Output.from_input([pool.name for pool in plan.pools])
         outputs = {output: getattr(self, output) for output in Capacity.__annotations__}
         self.register_outputs({**outputs, OUTPUT: roles.planned_documents.entries})
+
+    def _runtimes(self, plan: CapacityPlan) -> pulumi.Output[dict[str, Runtime]]:
+        """Return the runtimes that nodes install; with a bucket, from there first."""
+
+        def mirrored(context: AwsContext) -> dict[str, Runtime]:
+            bucket = runtime_bucket(plan.environment.name, context.account)
+            address = bucket_address(bucket, context.region, context.dns_suffix)
+            mirrors = replace(plan.mirrors, files=address) if plan.runtime_bucket else plan.mirrors
+            return mirrors.runtimes(releases().runtimes, isolated=plan.isolated)
+
+        return self._aws.apply(mirrored)

@@ -8,6 +8,7 @@ Karpenter no longer knows and that would block the deletion of the network.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
@@ -38,7 +39,7 @@ class LaunchContext:
     identity: Mapping[str, pulumi.Input[str]]
     key: pulumi.Input[str]
     # The sandbox runtimes that nodes install.
-    runtimes: Mapping[str, Runtime]
+    runtimes: pulumi.Output[dict[str, Runtime]]
     # Must exist as long as there are nodes: the controller, and what nodes need to join the cluster.
     ready: Sequence[pulumi.Resource]
 
@@ -63,7 +64,7 @@ def create_node_pools(
                 cluster=launch.cluster,
                 identity={**launch.identity},
                 key=launch.key,
-                user_data=user_data(node_class.wall, launch.runtimes),
+                user_data=launch.runtimes.apply(partial(user_data, node_class.wall)),
                 tags={**labels.everywhere, "sandbox-nodes": node_class.name},
             ),
             opts=child(

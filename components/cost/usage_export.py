@@ -1,17 +1,15 @@
 """The hourly usage export: cost and usage with split cost allocation data, and its S3 bucket."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
-from pulumi_aws import bcmdata, s3
+from pulumi_aws import bcmdata
 
-from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.options import ChildOptions
+from agentenv.components._lib.private_bucket import BucketSettings, create_private_bucket
 from agentenv.components._lib.tags import Labels
-from agentenv.core.iam.documents import policy_document
 from agentenv.core.usage_export import columns, locations
 from agentenv.core.values.names import named
 
@@ -34,7 +32,8 @@ def create_usage_export(
     labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, days: int, protected: bool
 ) -> UsageExport:
     """Create the export and its bucket, with a retention in days."""
-    bucket, bucket_policy = _bucket(labels, aws, child, days=days, protected=protected)
+    settings = bucket_settings(labels, days=days, protected=protected)
+    bucket, bucket_policy = create_private_bucket(settings, labels, aws, child)
     export = labels.name("data-export", "usage")
     target = {
         "s3_bucket": bucket,
@@ -83,73 +82,21 @@ def create_usage_export(
     return UsageExport(bucket, export)
 
 
-def _bucket(
-    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, days: int, protected: bool
-) -> tuple[pulumi.Output[str], pulumi.Resource]:
-    """Create a private, encrypted bucket; return its name, and the policy that lets AWS write to it.
-
-    It is encrypted with the key of S3. A customer managed key would cost more than the stored data, and everyone who
-    may read the bucket could use it too.
-    """
-    name = f"{labels.base}-usage"
+def bucket_settings(labels: Labels, *, days: int, protected: bool) -> BucketSettings:
+    """Return the bucket of exports: only those of this account write to it, and IAM policies decide who reads it."""
     # Bucket names are global and lower-case, so the account id is part of it.
-    name_parts = (labels.environment.lower(), labels.base.lower())
-    physical = aws.apply(lambda context: named("s3-bucket", *name_parts, "usage", context.account))
-    data_options = pulumi.ResourceOptions(protect=True, retain_on_delete=True) if protected else None
-    bucket = s3.Bucket(
-        name, bucket=physical, force_destroy=not protected, tags=labels.tags("usage"), opts=child(data_options)
+    name_parts = (labels.environment.lower(), labels.base.lower(), "usage")
+    return BucketSettings(
+        "usage",
+        lambda context: named("s3-bucket", *name_parts, context.account),
+        _exports_of_account,
+        expirations=(("usage", f"{locations.USAGE}/", days), ("results", f"{locations.RESULTS}/", RESULTS_DAYS)),
+        protected=protected,
     )
-    access_block = s3.BucketPublicAccessBlock(
-        name,
-        bucket=bucket.bucket,
-        block_public_acls=True,
-        block_public_policy=True,
-        ignore_public_acls=True,
-        restrict_public_buckets=True,
-        opts=child(data_options),
-    )
-    s3.BucketOwnershipControls(
-        name, bucket=bucket.bucket, rule={"object_ownership": "BucketOwnerEnforced"}, opts=child(data_options)
-    )
-    s3.BucketServerSideEncryptionConfiguration(
-        name,
-        bucket=bucket.bucket,
-        rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
-        opts=child(data_options),
-    )
-    s3.BucketLifecycleConfiguration(
-        name,
-        bucket=bucket.bucket,
-        rules=[_ending("usage", locations.USAGE, days), _ending("results", locations.RESULTS, RESULTS_DAYS)],
-        opts=child(data_options),
-    )
-    policy = s3.BucketPolicy(
-        name,
-        bucket=bucket.bucket,
-        policy=iam_policies.policy_json(pulumi.Output.all(aws, physical).apply(lambda values: usage_bucket(*values))),
-        # S3 rejects concurrent changes of the two.
-        opts=child(pulumi.ResourceOptions.merge(data_options, pulumi.ResourceOptions(depends_on=[access_block]))),
-    )
-    return bucket.bucket, policy
 
 
-def _ending(name: str, prefix: str, days: int) -> Any:
-    return {
-        "id": name,
-        "status": "Enabled",
-        "filter": {"prefix": f"{prefix}/"},
-        "expiration": {"days": days},
-        "abort_incomplete_multipart_upload": {"days_after_initiation": 7},
-    }
-
-
-def usage_bucket(aws: AwsContext, bucket: str) -> Document:
-    """Return the policy of a bucket that only exports of this account write to, and that requires TLS.
-
-    IAM policies of the account decide who reads it; no other account can.
-    """
-    arn = f"arn:{aws.partition}:s3:::{bucket}"
-    return policy_document(
+def _exports_of_account(aws: AwsContext, arn: str) -> list[Document]:
+    return [
         {
             "Sid": "ExportsOfThisAccount",
             "Effect": "Allow",
@@ -161,13 +108,5 @@ def usage_bucket(aws: AwsContext, bucket: str) -> Document:
                 "StringEquals": {"aws:SourceAccount": aws.account},
                 "ArnLike": {"aws:SourceArn": f"arn:{aws.partition}:{EXPORTS}:{EXPORTS_REGION}:{aws.account}:export/*"},
             },
-        },
-        {
-            "Sid": "RefusePlainText",
-            "Effect": "Deny",
-            "Principal": {"AWS": "*"},
-            "Action": "s3:*",
-            "Resource": [arn, f"{arn}/*"],
-            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        },
-    )
+        }
+    ]

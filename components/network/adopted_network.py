@@ -1,7 +1,7 @@
 """An adopted network: an existing VPC that is used as it is.
 
-The environment adds the security group of its nodes and the KMS key of its log groups, and deletes both again. The
-VPC, its subnets, routes, endpoints and flow logs stay with their owner.
+The environment adds the security group of its nodes, the KMS key of its log groups and the bucket of runtimes, and
+deletes them again. The VPC, its subnets, routes, endpoints and flow logs stay with their owner.
 """
 
 import pulumi
@@ -9,10 +9,12 @@ import pulumi
 from agentenv.components._lib.aws_context import aws_context
 from agentenv.components._lib.existing import adopted, read_network
 from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
+from agentenv.components._lib.planned_documents import OUTPUT, PlannedDocuments
 from agentenv.components._lib.tags import Labels
 from agentenv.components.network.flow_logs import create_logs_key
 from agentenv.components.network.network import NetworkContext
 from agentenv.components.network.node_security_group import create_nodes_security_group
+from agentenv.components.network.runtime_bucket import create_runtime_bucket
 from agentenv.core.plan import NetworkPlan
 
 
@@ -55,7 +57,10 @@ class AdoptedNetwork(pulumi.ComponentResource):
         facts = read_network(existing, cluster, pulumi.InvokeOptions(parent=self))
         child: ChildOptions = child_options(self, opts)
         group = create_nodes_security_group(labels, child, existing.vpc_id, cluster)
-        key = create_logs_key(labels, aws_context(self), child, cluster=cluster)
+        aws, planned_documents = aws_context(self), PlannedDocuments()
+        key = create_logs_key(labels, aws, child, cluster=cluster)
+        if plan.runtime_bucket:
+            create_runtime_bucket(existing.vpc_id, labels, aws, child, planned_documents)
 
         to_output = pulumi.Output.from_input
         subnet_ids = [to_output(id_) for id_ in existing.private_subnet_ids]
@@ -71,4 +76,4 @@ class AdoptedNetwork(pulumi.ComponentResource):
         self.context = NetworkContext(
             self.vpc_id, subnet_ids, group.id, key.arn, public_subnet_ids=list(existing.public_subnet_ids)
         )
-        self.register_outputs(component_outputs(self))
+        self.register_outputs({**component_outputs(self), OUTPUT: planned_documents.entries})

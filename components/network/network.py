@@ -17,6 +17,7 @@ from agentenv.components._lib.tags import Labels
 from agentenv.components.network.endpoints import EndpointNetwork, create_endpoints
 from agentenv.components.network.flow_logs import create_flow_logs
 from agentenv.components.network.node_security_group import create_nodes_security_group
+from agentenv.components.network.runtime_bucket import create_runtime_bucket
 from agentenv.components.network.transit_gateway import attach_transit_gateway
 from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 from agentenv.core.plan import NetworkPlan
@@ -110,6 +111,9 @@ class Network(pulumi.ComponentResource):
         flows = create_flow_logs(
             vpc, settings, self._labels, aws, self._child, planned_documents=planned_documents, cluster=cluster
         )
+
+        if plan.runtime_bucket:
+            create_runtime_bucket(vpc.id, self._labels, aws, self._child, planned_documents)
 
         self.vpc_id = vpc.id
         self.cidr = vpc.cidr_block

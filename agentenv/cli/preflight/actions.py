@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agentenv.config import Settings
+from agentenv.core.nodes.mirrors import runtime_bucket
 from agentenv.core.service.home_metering import scan_jobs
 
 
@@ -134,6 +135,8 @@ def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Act
         yield Actions("ec2", NETWORK if settings.network.nat == "none" else (*NETWORK, *NAT))
     if settings.network.transit_gateway is not None:
         yield Actions("ec2", TRANSIT)
+    if settings.network.mirrors.bucket:
+        yield Actions("s3", BUCKET, f"arn:{partition}:s3:::{runtime_bucket(environment, account)}")
     yield Actions("ec2", (*GROUPS, *_TAGGED_EC2))
     if settings.cluster.existing is None:
         yield Actions("eks", CLUSTER, arn("eks", f"cluster/{settings.cluster_name}"))

@@ -1,4 +1,4 @@
-"""Constraints on networks without NAT: what they cannot reach."""
+"""Constraints on networks without NAT, which cannot reach public addresses, and on mirrors."""
 
 from __future__ import annotations
 
@@ -55,14 +55,20 @@ def _platform_unmirrored(settings: Settings) -> Iterator[Finding]:
 
 
 def _runtime_unmirrored(settings: Settings) -> Iterator[Finding]:
-    if not _isolated(settings) or settings.network.mirrors.files is not None:
+    mirrors = settings.network.mirrors
+    if not _isolated(settings) or mirrors.bucket or mirrors.files is not None:
         return
     fetched = releases().runtimes
     for index, sandbox_class in enumerate(settings.sandbox_classes):
         word = wall_of(sandbox_class.tier, sandbox_class.kernel).word
         if sandbox_class.compute == "karpenter" and word in fetched:
-            also = (("network", "nat"), ("network", "mirrors", "files"))
+            also = (("network", "nat"), ("network", "mirrors"))
             yield Finding(("sandboxClasses", index, "tier"), f"{sandbox_class.tier} with nat none", also=also)
+
+
+def _two_mirrors(settings: Settings) -> Iterator[Finding]:
+    if settings.network.mirrors.bucket and settings.network.mirrors.files is not None:
+        yield Finding(("network", "mirrors", "bucket"), "true beside files", also=(("network", "mirrors", "files"),))
 
 
 def _image_unmirrored(settings: Settings) -> Iterator[Finding]:
@@ -107,9 +113,16 @@ CONSTRAINTS = (
     Constraint(
         "nat-none-runtime-elsewhere",
         "nodes of this tier download a runtime from the internet, and cannot join the cluster without it",
-        "tiers whose nodes download no runtime, or network.mirrors.files",
-        "copy the runtimes to a bucket and set network.mirrors.files, or set network.nat to single",
+        "tiers whose nodes download no runtime, network.mirrors.bucket, or network.mirrors.files",
+        "set network.mirrors.bucket to true, or network.nat to single",
         _runtime_unmirrored,
+    ),
+    Constraint(
+        "bucket-beside-files",
+        "nodes read one mirror of runtimes",
+        "bucket or files",
+        "remove one of them",
+        _two_mirrors,
     ),
     Constraint(
         "nat-none-image-elsewhere",

@@ -116,7 +116,7 @@ class EgressProxy(Section):
 
 
 class Mirrors(Section):
-    """Copies of public images and runtimes, for networks without internet access."""
+    """Copies of public images and runtimes, for nodes that start without the internet."""
 
     registry: Annotated[
         str | None,
@@ -127,12 +127,20 @@ class Mirrors(Section):
             " public registry, such as `…/mirror/karpenter/controller`.",
         ),
     ] = None
+    bucket: Annotated[
+        bool,
+        Field(
+            description="Whether the stack creates a bucket for the runtimes that nodes install, which only the VPC"
+            " reads. `agentenv mirror` fills it. What it lacks, nodes read from the public address, unless `nat` is"
+            " `none`. True in prod, without `files`."
+        ),
+    ] = False
     files: Annotated[
         Url | None,
         Field(
-            description="Address of a bucket with the runtimes that nodes install, each below its name and version,"
-            " such as `…/gvisor/20261005.0/x86_64/gvisor.tar.zstd`. Nodes read it through the S3 endpoint with unsigned"
-            " requests, and what it lacks from the public address, unless `nat` is `none`."
+            description="Address of a bucket of your own, in place of `bucket`, with each runtime below its name and"
+            " version, such as `…/gvisor/20261005.0/x86_64/gvisor.tar.zstd`. Nodes read it through the S3 endpoint with"
+            " unsigned requests."
         ),
     ] = None
 

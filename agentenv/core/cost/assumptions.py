@@ -46,6 +46,9 @@ class Assumptions:
     platform_images: Decimal = taken(
         "0.3", "GB each", "size of other images from outside of ECR, which each new node pulls"
     )
+    runtime: Decimal = taken(
+        "0.5", "GB each", "size of a runtime for one processor in the stack's bucket; gVisor has 0.13"
+    )
     home: Decimal = taken("2", "GB", "size of a user's home, which is billed while suspended, too")
     half_touched: Decimal = taken(
         "14", "days", "period in which half of a home is accessed; decides what moves to colder storage classes"

@@ -12,6 +12,8 @@ from agentenv.core.cost.nodes import PodResources, summed
 from agentenv.core.cost.platform_pods import PlatformPod, platform_pods, transient_pods
 from agentenv.core.cost.sandboxes import fargate_hour
 from agentenv.core.nodes.fargate_sizes import size_up
+from agentenv.core.nodes.mirrors import runtime_files
+from agentenv.core.nodes.node_pools import demands, node_pools
 from agentenv.core.prices.book import MissingPricesError
 from agentenv.core.prices.units import HOURS_A_MONTH, Amount, Dollars, total
 
@@ -32,6 +34,7 @@ def platform(context: EstimateContext) -> Iterator[Part]:
     yield _system_nodes([pod for pod in pods if pod.on == "system"], context)
     yield _keys(context)
     yield from _logs(pods, context)
+    yield from _runtimes(context)
     yield from _monitoring(context)
 
 
@@ -96,6 +99,16 @@ def _logs(pods: list[PlatformPod], context: EstimateContext) -> Iterator[Part]:
         volume = taken.flows * recorded_share(context)
         words = f"{plain(volume)} GB a month ({settings.network.flow_log_traffic}), kept {days} days"
         yield Part("flow logs", log_cost("logs.delivered", volume, days, context), words)
+
+
+def _runtimes(context: EstimateContext) -> Iterator[Part]:
+    """Yield the bucket of runtimes; nodes read it through the free S3 endpoint."""
+    settings = context.settings
+    files = runtime_files(node_pools(settings.capacity, demands(settings)))
+    if settings.network.mirrors.bucket and files:
+        volume = context.taken.runtime * len(files)
+        words = f"{len(files)} files, {plain(volume)} GB"
+        yield Part("bucket of runtimes", context.cost("s3.standard", volume, "GB-month"), words)
 
 
 def _monitoring(context: EstimateContext) -> Iterator[Part]:

@@ -6,10 +6,15 @@ Only the address changes. A copy has the same version, and is verified by the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from agentenv.core.pinned_versions import Runtime
+from agentenv.core.pinned_versions import MACHINES, Runtime, releases
+from agentenv.core.values.names import named
+
+if TYPE_CHECKING:
+    from agentenv.core.nodes.node_pools import NodePool
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,44 @@ class Mirrors:
         if self.registry and image.startswith(f"{self.registry}/"):
             return True
         return bool(re.match(rf"[0-9]{{12}}\.dkr\.ecr\.{re.escape(region)}\.amazonaws\.com(\.cn)?/", image))
+
+
+def runtime_bucket(environment: str, account: str) -> str:
+    """Return the name of the bucket that an environment creates; names are global, so the account is part of it."""
+    return named("s3-bucket", environment, "agents-runtimes", account)
+
+
+def bucket_address(bucket: str, region: str, suffix: str = "amazonaws.com") -> str:
+    """Return the address of a bucket, which has a path for each object."""
+    return f"https://{bucket}.s3.{region}.{suffix}"
+
+
+@dataclass(frozen=True, order=True)
+class RuntimeFile:
+    """A file that nodes of an architecture install: its path in a mirror, its public address and its digest."""
+
+    path: str
+    address: str
+    digest: str
+
+
+def runtime_files(pools: Iterable[NodePool]) -> list[RuntimeFile]:
+    """Return the files that nodes of these pools install, in the order of their paths."""
+    runtimes = releases().runtimes
+    walls = {(pool.node_class.wall.word, pool.architecture) for pool in pools if pool.node_class.wall}
+    return sorted(
+        RuntimeFile(
+            _for(_copy(name, runtimes[name]), architecture),
+            _for(runtimes[name].addresses[0], architecture),
+            runtimes[name].digests[architecture],
+        )
+        for name, architecture in walls
+        if name in runtimes
+    )
+
+
+def _for(template: str, architecture: str) -> str:
+    return template.format(package=architecture, machine=MACHINES[architecture])
 
 
 def _copy(name: str, runtime: Runtime) -> str:

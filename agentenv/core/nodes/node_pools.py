@@ -82,8 +82,8 @@ class NodeClass:
         """Return whether nested virtualization is enabled on its instances."""
         return self.wall is not None and self.wall.word == "kata" and not self.metal
 
-    def spec(self, settings: Capacity, *, cluster: str, identity: Plain, key: Any, user_data: str, tags: Any) -> Plain:
-        """Return the spec of the EC2NodeClass; identity (`role` or `instanceProfile`), key and tags may be outputs."""
+    def spec(self, settings: Capacity, *, cluster: str, identity: Plain, key: Any, user_data: Any, tags: Any) -> Plain:
+        """Return the spec of the EC2NodeClass; but for `settings`, arguments may be outputs."""
         nitro = self.wall is not None and self.wall.word == "nitro"
         discovered = [{"tags": {DISCOVERY_TAG: cluster}}]
         return {

@@ -35,14 +35,14 @@ def capacity(
     demands: Sequence[Demand] = (STANDARD,),
     mirrors: Mirrors | None = None,
     isolated: bool = False,
+    runtime_bucket: bool = False,
     **settings: Any,
 ) -> Capacity:
     """Capacity for one class of sandboxes; the settings are those of a stack file."""
     plan_ = planned({"capacity": settings}).capacity
     pools = tuple(node_pools(plan_.settings, demands))
-    return Capacity(
-        name, replace(plan_, pools=pools, mirrors=mirrors or Mirrors(), isolated=isolated), on_cluster(), opts
-    )
+    plan_ = replace(plan_, pools=pools, mirrors=mirrors or Mirrors(), isolated=isolated, runtime_bucket=runtime_bucket)
+    return Capacity(name, plan_, on_cluster(), opts)
 
 
 def cluster_addons(

@@ -36,10 +36,15 @@ def planned(sections: Mapping[str, Any] | None = None, environment: str = "dev")
 
 
 def network(
-    name: str = "net", opts: pulumi.ResourceOptions | None = None, *, facts: EnvironmentFacts = FACTS, **settings: Any
+    name: str = "net",
+    opts: pulumi.ResourceOptions | None = None,
+    *,
+    facts: EnvironmentFacts = FACTS,
+    runtime_bucket: bool = False,
+    **settings: Any,
 ) -> Network:
     """A network of two zones, less what is given."""
-    return Network(name, NetworkPlan(facts, NetworkSettings(**settings)), opts)
+    return Network(name, NetworkPlan(facts, NetworkSettings(**settings), runtime_bucket), opts)
 
 
 def storage(

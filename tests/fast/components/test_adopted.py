@@ -39,8 +39,8 @@ NODES = "sg-nodes"
 WITHIN = replace(NETWORK, subnet_ids=PRIVATE)
 
 
-def network() -> AdoptedNetwork:
-    return AdoptedNetwork("net", adopting().network)
+def network(**changes: Any) -> AdoptedNetwork:
+    return AdoptedNetwork("net", replace(adopting().network, **changes))
 
 
 def cluster(**settings: Any) -> AdoptedCluster:
@@ -89,6 +89,12 @@ def test_adopted_network_gets_only_a_node_security_group_and_a_log_key() -> None
     assert (group["vpcId"], group["tags"]["karpenter.sh/discovery"]) == (VPC, CLUSTER)
     assert not {"ingress", "egress"} & set(group)
     assert graph.result == [VPC, "10.9.0.0/16", ["eu-west-1a", "eu-west-1b"], list(PRIVATE), list(PUBLIC)]
+
+
+def test_an_adopted_network_gets_a_bucket_of_runtimes_that_its_vpc_reads() -> None:
+    policy = built(lambda: network(runtime_bucket=True)).resource("BucketPolicy").policy()
+    (statement, _) = policy["Statement"]
+    assert statement["Condition"] == {"StringEquals": {"aws:SourceVpc": VPC}}
 
 
 def test_the_key_of_logs_is_for_those_of_the_environment_and_of_its_cluster() -> None:

@@ -428,6 +428,18 @@ SAMPLES = [
         },
     ),
     Sample(
+        "nat-none-runtime-elsewhere",
+        f"{CLASS}.tier",
+        {"network": {**NO_NAT, "mirrors": {"registry": ECR}}, **one_class(image=IN_ECR)},
+        {"network": {**NO_NAT, "mirrors": {"registry": ECR, "bucket": True}}, **one_class(image=IN_ECR)},
+    ),
+    Sample(
+        "bucket-beside-files",
+        "network.mirrors.bucket",
+        {"network": {"mirrors": {"bucket": True, "files": "https://copies.s3.us-east-1.amazonaws.com"}}},
+        {"network": {"mirrors": {"bucket": True}}},
+    ),
+    Sample(
         "nat-none-image-elsewhere",
         f"{CLASS}.image",
         {"network": NO_NAT, **one_class()},

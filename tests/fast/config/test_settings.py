@@ -263,6 +263,23 @@ def test_production_is_protected_by_default(environment: str, protected: object,
     assert settings({} if protected is None else {"protect": protected}, environment).protect is protect
 
 
+@pytest.mark.parametrize(
+    ("environment", "network", "bucket"),
+    [
+        ("dev", {}, False),
+        ("prod", {}, True),
+        ("prod-eu", {"mirrors": {}, "zones": 3}, True),
+        ("prod", {"mirrors": {"bucket": False}}, False),
+        ("prod", {"mirrors": {"files": "https://copies.s3.us-east-1.amazonaws.com"}}, False),
+        ("dev", {"mirrors": {"bucket": True}}, True),
+    ],
+)
+def test_production_has_a_bucket_of_runtimes_by_default(
+    environment: str, network: dict[str, Any], bucket: bool
+) -> None:
+    assert settings({"network": network} if network else {}, environment).network.mirrors.bucket is bucket
+
+
 @pytest.mark.parametrize("environment", ["", "Prod", "a b", "9lives", "x" * 40])
 def test_a_stack_name_that_is_too_long_is_refused(environment: str) -> None:
     (mistake,) = mistakes(environment=environment)

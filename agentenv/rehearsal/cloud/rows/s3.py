@@ -63,9 +63,8 @@ def put_policy(context: RequestContext) -> Response:
 
 
 def _is_public(statement: documents.Statement) -> bool:
-    """Return whether a statement allows everyone without a condition."""
-    everyone = statement.get("Principal") == "*" or "*" in statement.principals("AWS")
-    return bool(statement.allows and everyone and not statement.is_conditional)
+    """Return whether a statement allows everybody: only conditions with fixed callers or networks keep it private."""
+    return bool(statement.allows and statement.is_open_to_everybody(by_address=True))
 
 
 def get_encryption(context: RequestContext) -> Response | dict[str, Any]:

@@ -177,6 +177,13 @@ def test_cost_controls_need_their_permissions() -> None:
     assert named["glue"].endswith(":database/dev_agents_costs_usage")
 
 
+def test_a_bucket_of_runtimes_needs_permissions_for_its_name() -> None:
+    parsed = settings({"network": {"mirrors": {"bucket": True}}})
+    (row,) = [row for row in actions_of(parsed, ACCOUNT, "aws") if row.service == "s3"]
+    assert row.resource == f"arn:aws:s3:::dev-agents-runtimes-{ACCOUNT}"
+    assert "s3:PutBucketPolicy" in row.names
+
+
 def test_an_instance_profile_needs_permissions_only_if_the_stack_creates_it() -> None:
     isolated = {
         "nat": "none",

@@ -377,6 +377,15 @@ def test_copies_are_taken_instead_of_what_the_internet_has() -> None:
     assert first_addresses(graph) == {f"{files}/{gvisor}", f"{files}/kata/3.32.0/kata-static-3.32.0-$package.tar.zst"}
 
 
+@pytest.mark.parametrize("isolated", [False, True])
+def test_nodes_try_the_bucket_of_the_stack_first_and_alone_without_nat(isolated: bool) -> None:
+    graph = build_graph(runtime_bucket=True, isolated=isolated)
+    path = f"gvisor/{releases().runtimes['gvisor'].version}/$machine/gvisor.tar.zstd"
+    assert first_addresses(graph) == {f"https://dev-agents-runtimes-{ACCOUNT}.s3.{REGION}.amazonaws.com/{path}"}
+    scripts = [kind.inputs["spec"]["userData"] for kind in of_kind(graph, "EC2NodeClass")]
+    assert any("https://storage.googleapis.com/" in text for text in scripts) is not isolated
+
+
 def first_addresses(graph: Graph) -> set[str]:
     """Return the addresses that nodes try first."""
     scripts = [kind.inputs["spec"].get("userData", "") for kind in of_kind(graph, "EC2NodeClass")]

@@ -11,7 +11,6 @@ import pytest
 
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components.cost.cost_controls import CostControls
-from agentenv.components.cost.usage_export import usage_bucket
 from agentenv.core.usage_export.columns import COLUMNS
 from agentenv.core.values.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, UNKNOWN, Graph, registered
@@ -150,7 +149,7 @@ def test_only_exports_of_this_account_are_allowed(
         # Exports are of us-east-1, wherever the bucket is.
         "aws:SourceArn": f"arn:aws:bcm-data-exports:us-east-1:{ACCOUNT}:export/dev-costs-usage",
     }
-    document = usage_bucket(HERE, BUCKET)
+    document = json.loads(build_graph().resource("BucketPolicy").inputs["policy"])
     service = "bcm-data-exports.amazonaws.com"
     assert decided(document, service, action, {**ours, **context}, on=resource) == answer
 

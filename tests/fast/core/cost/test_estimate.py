@@ -123,6 +123,17 @@ def test_a_mix_costs_what_its_classes_cost(environment: Settings) -> None:
         assert only.of(1).variable_month == own.per_user_month
 
 
+def test_the_bucket_of_runtimes_costs_its_storage() -> None:
+    sections = {"sandboxClasses": [sandbox(), sandbox("b", tier="untrusted")]}
+    without, with_bucket = (
+        estimate(settings({**sections, "network": {"mirrors": {"bucket": bucket}}}), 10) for bucket in (False, True)
+    )
+    (line,) = [line for line in with_bucket.lines if line.part == "bucket of runtimes"]
+    # gVisor for two processors, Kata for those of nested virtualization
+    assert line.basis.startswith("3 files, 1.5 GB")
+    assert line.monthly == Decimal("1.5") * Decimal("0.023") == with_bucket.total_month - without.total_month
+
+
 def test_each_setting_has_the_cost_of_its_price() -> None:
     book = price_book("us-east-1")
     single = estimate(settings({"network": {"nat": "single", "zones": 3}}), 10)

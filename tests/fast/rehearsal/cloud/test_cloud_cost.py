@@ -284,8 +284,16 @@ def test_bucket_is_encrypted_and_refuses_blocked_public_policies(
     s3.put_bucket_policy(Bucket="bills", Policy=public)
     s3.delete_bucket_policy(Bucket="bills")
     s3.put_public_access_block(Bucket="bills", PublicAccessBlockConfiguration={"BlockPublicPolicy": True})
-    with refused("AccessDenied"):
-        s3.put_bucket_policy(Bucket="bills", Policy=public)
+    for condition in ({}, {"Bool": {"aws:SecureTransport": "true"}}, {"StringLike": {"aws:SourceVpc": "vpc-*"}}):
+        with refused("AccessDenied"):
+            s3.put_bucket_policy(
+                Bucket="bills", Policy=allow(Principal="*", Resource="arn:aws:s3:::bills/*", Condition=condition)
+            )
+    # What "public" means there: a fixed VPC or network is not everybody.
+    for condition in ({"StringEquals": {"aws:SourceVpc": "vpc-1"}}, {"IpAddress": {"aws:SourceIp": "203.0.113.0/24"}}):
+        s3.put_bucket_policy(
+            Bucket="bills", Policy=allow(Principal="*", Resource="arn:aws:s3:::bills/*", Condition=condition)
+        )
     s3.delete_bucket(Bucket="bills")
 
 
