@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from agentenv.policies.view.environment import PolicyContext
 from agentenv.policies.view.graph import Graph
 from agentenv.policies.view.resource import Resource
 
+STDIN: Final = Path("-")
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -158,12 +160,15 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def read_files(paths: Iterable[Path], context: PolicyContext | None = None) -> Manifests:
-    """Read the objects of files and folders, and record everything that is not evaluated."""
+    """Read the objects of files, folders and standard input (`-`), and record everything that is not evaluated."""
     manifests = Manifests()
     for file in files_in(paths):
         try:
-            with file.open("rb") as stream:
-                text = decode(stream.read(MOST_BYTES + 1))
+            if file == STDIN:
+                file, text = Path("stdin"), decode(sys.stdin.buffer.read(MOST_BYTES + 1))  # noqa: PLW2901
+            else:
+                with file.open("rb") as stream:
+                    text = decode(stream.read(MOST_BYTES + 1))
         except (OSError, ManifestError) as error:
             manifests.unreadable.append((file, str(error)))
             continue

@@ -26,13 +26,9 @@ INTERRUPTED = 130
 class CommandError(Exception):
     """A command cannot continue: its message goes to the user, with its exit code and without a traceback."""
 
-    code = FAILED
-
-
-class UsageError(CommandError):
-    """Options that the parser accepts do not go together."""
-
-    code = USAGE
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class InvalidArguments(SystemExit):
@@ -157,6 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def dispatch(argv: Sequence[str]) -> int:
     """Print the overview or the version, or run the command that the first argument names."""
+    if argv and argv[0] == "help" and len(argv) > 1:
+        return dispatch([*argv[1:], "--help"])
     if not argv or argv[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
         return OK if argv else USAGE

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.cli.main import CommandError
 from agentenv.cli.project import project, project_in
-from agentenv.cli.stack_yaml import Document, Place, read_document
+from agentenv.cli.stack_yaml import STDIN, Document, Place, read_document
+from agentenv.cli.terminal_text import plural
 
 if TYPE_CHECKING:
     from datetime import date
@@ -74,6 +75,8 @@ def _folder(root: Path) -> Path:
 
 def stack_name(path: Path) -> str:
     """Return the stack that a file belongs to, by the name of the file."""
+    if path == STDIN:
+        return "stdin"
     match = STACK_FILE.fullmatch(path.name)
     return match["stack"] if match else path.stem
 
@@ -81,7 +84,7 @@ def stack_name(path: Path) -> str:
 def selected_files(stack: str | None, file: Path | None) -> list[tuple[Path, str]]:
     """Return the files that --stack or --file select, each with its stack. Without either, all of the project."""
     if file is not None:
-        if file.exists() and not file.is_file():
+        if file != STDIN and file.exists() and not file.is_file():
             raise CommandError(f"{file} is not a regular file")  # reading a pipe would block
         return [(file, stack or stack_name(file))]
     folder = project().folder
@@ -104,13 +107,15 @@ def selected_settings(stack: str | None, file: Path | None) -> Settings:
         return read.settings
     if read.mistakes:
         option = f"--file {file}" if file else f"--stack {stack}"
-        count = len(read.mistakes)
-        raise CommandError(f"{display_path(path)} has {count} mistakes; `agentenv check {option}` lists them")
+        count = plural(len(read.mistakes), "mistake")
+        raise CommandError(f"{display_path(path)} has {count}; see `agentenv check {option}`")
     raise CommandError(f"{display_path(path)} takes its region from an ESC environment; set aws:region in the file")
 
 
 def display_path(path: Path) -> str:
     """Return a path relative to the current folder, where it is below that."""
+    if path == STDIN:
+        return "standard input"
     return os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
 
 

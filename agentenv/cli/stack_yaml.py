@@ -10,18 +10,20 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 Place = tuple[str | int, ...]
 
 MAX_DEPTH = 100
+STDIN = Path("-")
 
 _NULL = {"", "~", "null", "Null", "NULL"}
 _TRUE, _FALSE = {"true", "True", "TRUE"}, {"false", "False", "FALSE"}
@@ -59,9 +61,9 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Read a file. A file that cannot be read becomes a document with a mistake."""
+    """Read a file, or standard input. A file that cannot be read becomes a document with a mistake."""
     try:
-        data = path.read_bytes()
+        data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except FileNotFoundError:
         return _failed_document(1, "no such file", "a stack file")
     except OSError as error:

@@ -52,7 +52,7 @@ def machine(progress: Progress, *, gvisor: bool = False) -> Iterator[Machine]:
     try:
         runtime, passed_over = detect.choose(toolbox.path(_WORKSPACED), runsc, run.folder)
         if runtime is None:
-            raise CannotStart("; ".join(passed_over))
+            raise CannotStart(f"no sandbox can run on this machine: {'; '.join(passed_over)}")
         yield Machine(run, toolbox.path(_WORKSPACED), runtime, passed_over)
     finally:
         del os.environ[processes.MARK]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -236,4 +237,6 @@ def _free(port: int) -> int:
         with socket.create_server((HOST, port)):
             return port
     except OSError as error:
-        raise CannotStart(f"port {port} cannot be used ({error.strerror}); choose another one with --port") from error
+        raise CannotStart(
+            f"port {port} cannot be used ({os.strerror(error.errno or 0)}); choose another one with --port"
+        ) from error

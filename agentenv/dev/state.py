@@ -92,9 +92,11 @@ def opened(path: Path) -> Iterator[State]:
             lock.truncate(0)
 
 
-def announced(path: Path | None = None) -> tuple[str, str] | None:
+def announced(path: Path) -> tuple[str, str] | None:
     """Return the address and the API key of the process that uses the folder; None where none does."""
-    state = State(path or folder())
+    state = State(path)
+    if not path.is_dir():
+        return None
     try:
         with opened(state.folder):
             return None

@@ -9,7 +9,6 @@ days; it does not change the exit code.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import textwrap
 from datetime import UTC, date, datetime
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from agentenv.cli.main import FAILED, OK
 from agentenv.cli.stack_files import display_path, read_stack_file, selected_files, warnings_in
-from agentenv.cli.terminal_text import escape, plural, text_width
+from agentenv.cli.stack_yaml import STDIN
+from agentenv.cli.terminal_text import escape, has_colour, plural, text_width
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--stack", "-s", metavar="S", help="only the file of this stack")
-    parser.add_argument("--file", "-f", metavar="F", type=Path, help="another file; --stack then names its stack")
+    parser.add_argument(
+        "--file",
+        "-f",
+        metavar="F",
+        type=Path,
+        help="another file, or - for standard input; --stack then names its stack",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
 
@@ -44,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         document = {"errors": as_json(mistakes), "warnings": warnings_as_json(warnings)}
         sys.stdout.write(json.dumps(document) + "\n")
     else:
-        sys.stdout.write(as_text(mistakes, warnings, width=text_width(sys.stdout), colour=_colour()))
+        sys.stdout.write(as_text(mistakes, warnings, width=text_width(sys.stdout), colour=has_colour(sys.stdout)))
     return FAILED if any(mistakes.values()) else OK
 
 
@@ -111,7 +117,7 @@ def _row(label: str, text: str, width: int, start: str = "", end: str = "") -> l
 
 
 def _summary(by_file: dict[Path, list[LocatedMistake]]) -> str:
-    checked = f"{plural(len(by_file), 'stack file')} in {_folder_of(by_file)}"
+    checked = f"{plural(len(by_file), 'stack file')} {_folder_of(by_file)}"
     total = sum(len(mistakes) for mistakes in by_file.values())
     if not total:
         return f"{checked}, no mistakes"
@@ -120,10 +126,9 @@ def _summary(by_file: dict[Path, list[LocatedMistake]]) -> str:
 
 
 def _folder_of(files: Iterable[Path]) -> str:
-    """Return the folder that all files are in, in full if it is the current one."""
-    folder = next(iter(files)).absolute().parent
-    return str(folder) if folder == Path.cwd() else display_path(folder)
-
-
-def _colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    """Return where all files are: a folder, in full if it is the current one."""
+    first = next(iter(files))
+    if first == STDIN:
+        return "from standard input"
+    folder = first.absolute().parent
+    return f"in {folder if folder == Path.cwd() else display_path(folder)}"

@@ -37,9 +37,9 @@ def _list(args: argparse.Namespace, client: Client) -> int:
             ", ".join(row["sizes"]),
             f"{row['idle_after'] // 60} min",
             f"${row['budget']}" if row["budget"] is not None else "",
-            "files are kept" if row["kept"] else "",
+            "kept" if row["kept"] else "not kept",
         )
         for row in classes
     ]
-    tables.print_rows(("CLASS", "TIER", "MODES", "SIZES", "IDLE AFTER", "BUDGET", ""), rows)
+    tables.print_rows(("CLASS", "TIER", "MODES", "SIZES", "IDLE AFTER", "BUDGET", "FILES"), rows)
     return OK

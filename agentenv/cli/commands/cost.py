@@ -27,7 +27,7 @@ SINCE = re.compile(r"(?P<days>[1-9][0-9]{0,2})d")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("what", choices=["report"], help="divide the bill among owners")
+    parser.add_argument("what", choices=["report"], metavar="report", help="divide the bill among owners")
     period_options = parser.add_argument_group("period: whole days in UTC")
     period_options.add_argument("--since", default="30d", metavar="30d|DAY", help="days back, or a day (default: 30d)")
     period_options.add_argument("--until", metavar="DAY", help="to the end of this day (default: yesterday)")

@@ -78,9 +78,7 @@ def run(args: argparse.Namespace) -> int:
             asyncio.run(serve(settings, current, on, args.port, ready))
     except state.InUseError as error:
         raise CommandError(f"`agentenv dev` already runs at {error}; end it first, or give another --state") from None
-    except CannotStart as error:
-        raise CommandError(f"no sandbox can run on this machine: {error}") from error
-    except ToolError as error:
+    except (CannotStart, ToolError) as error:
         raise CommandError(str(error)) from error
     return OK
 

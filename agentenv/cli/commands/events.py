@@ -76,6 +76,8 @@ def _now() -> str:
 
 
 def _print(at: str, reason: str, message: str, workspace: str = "") -> None:
+    from agentenv.cli.workspaces.wording import event_text
+
     named = f"{workspace}  " if workspace else ""
-    sys.stdout.write(f"{at[:19]}Z  {named}{reason}  {message}".rstrip() + "\n")
+    sys.stdout.write(f"{at[:19]}Z  {named}{reason}  {event_text(reason, message)}".rstrip() + "\n")
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """Sign in, so that commands need neither --service nor a token: with an API key, or at the environment's issuer.
 
 Its secrets are kept in the system's key ring, with the extra `keyring`, or else in a file that only this user reads.
-`agentenv login --dev` uses the `agentenv dev` that runs.
+`agentenv login --dev` uses the `agentenv dev` that runs; one with a --state of its own is found by the same --state.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentenv.cli.main import OK, CommandError, UsageError
+from agentenv.cli.main import OK, USAGE, CommandError
 from agentenv.cli.workspaces.verbs import print_json
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--client-id", metavar="ID", help="the client id of this command at the issuer")
     parser.add_argument("--scopes", default=_SCOPES, metavar="S", help=f"the scopes to request ({_SCOPES})")
     parser.add_argument("--dev", action="store_true", help="use the `agentenv dev` that runs on this machine")
+    parser.add_argument("--state", type=Path, metavar="DIR", help="with --dev: its folder, as given to `agentenv dev`")
     parser.add_argument("--show", action="store_true", help="show who is signed in, and where")
     parser.add_argument("--forget", action="store_true", help="delete the login")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
@@ -60,13 +61,13 @@ def _sign_in(args: argparse.Namespace) -> Login:
     from agentenv.cli.workspaces.login_file import Login
 
     if args.dev:
-        return _dev_login()
+        return _dev_login(args.state)
     if not args.service:
-        raise UsageError("name the service with --service, or use --dev for `agentenv dev`")
+        raise CommandError("name the service with --service, or use --dev for `agentenv dev`", USAGE)
     if not args.issuer:
         return Login(args.service, _key(args.key_file))
     if not args.client_id:
-        raise UsageError("an issuer knows this command by a client id; give it with --client-id")
+        raise CommandError("an issuer knows this command by a client id; give it with --client-id", USAGE)
 
     def show(page: str, code: str) -> None:
         sys.stderr.write(f"open {page}\nand enter the code {code}\n")
@@ -85,13 +86,14 @@ def _key(file: Path | None) -> str:
     return key.strip()
 
 
-def _dev_login() -> Login:
+def _dev_login(folder: Path | None) -> Login:
     from agentenv.cli.workspaces.login_file import Login
-    from agentenv.dev.state import announced
+    from agentenv.dev import state
 
-    found = announced()
+    folder = folder or state.folder()
+    found = state.announced(folder)
     if found is None:
-        raise CommandError("`agentenv dev` does not run on this machine")
+        raise CommandError(f"`agentenv dev` does not run with the folder {folder}; start it, or give its --state")
     return Login(*found)
 
 

@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     check = verbs.add_parser("check", help="check the manifests in files and folders")
-    check.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="a YAML or JSON file, or a folder")
+    check.add_argument(
+        "paths", nargs="+", type=Path, metavar="FILE", help="a YAML or JSON file, a folder, or - for standard input"
+    )
     check.add_argument("--rules", metavar="ID[,ID…]", help="only these rules, or families such as POD")
     check.add_argument("--config", type=Path, metavar="FILE", help="the packs' configuration, as JSON")
     severity = "the least severity that fails the check: Critical, High, Medium or Low"
@@ -73,12 +75,14 @@ def check(arguments: argparse.Namespace, rules: Sequence[Rule]) -> int:
     from agentenv.cli.manifest_check import check_manifests
     from agentenv.cli.review.findings import read_packs_config
     from agentenv.cli.review.formats.sarif import manifests_as_sarif
+    from agentenv.cli.terminal_text import plural
+    from agentenv.policies.offline import STDIN
     from agentenv.policies.packs.configuration import read
     from agentenv.policies.verdicts import SEVERITIES
 
     paths: list[Path] = arguments.paths
     files = [arguments.config, arguments.waivers]
-    if absent := [str(path) for path in [*paths, *filter(None, files)] if not path.exists()]:
+    if absent := [str(path) for path in [*paths, *filter(None, files)] if path != STDIN and not path.exists()]:
         raise CommandError(f"there is no file or folder {', '.join(absent)}")
     if arguments.severity not in SEVERITIES:
         raise CommandError(f"'{arguments.severity}' is not a severity; allowed are {', '.join(SEVERITIES)}")
@@ -100,7 +104,9 @@ def check(arguments: argparse.Namespace, rules: Sequence[Rule]) -> int:
         sys.stdout.writelines(f"{skipped.location}: not checked: {skipped.reason}\n" for skipped in read_.skipped)
         document = done.as_json()
         counts = (f"{document[key]} {key}" for key in ("passed", "failed", "indeterminate", "waived"))
-        sys.stdout.write(f"{len(read_.resources)} objects, {len(rules)} rules: {', '.join(counts)}\n")
+        sys.stdout.write(
+            f"{plural(len(read_.resources), 'object')}, {plural(len(rules), 'rule')}: {', '.join(counts)}\n"
+        )
         if not read_.resources:
             sys.stdout.write(f"nothing was checked: there is no Kubernetes object in {', '.join(map(str, paths))}\n")
     return FAILED if done.failed else OK

@@ -11,13 +11,13 @@ AWS answered no call at all.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentenv.cli.main import FAILED, OK
+from agentenv.cli.terminal_text import text_width
 
 if TYPE_CHECKING:
     import argparse
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps({"checks": [check.as_json() for check in result.checks]}) + "\n")
     else:
-        sys.stdout.write(table(result, shutil.get_terminal_size((120, 0)).columns))
+        sys.stdout.write(table(result, text_width(sys.stdout)))
     if result.error:
         sys.stderr.write(f"agentenv preflight: AWS answered no call: {result.error}\n")
         return FAILED

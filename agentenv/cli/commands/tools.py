@@ -11,6 +11,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentenv.cli.terminal_text import columns
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
@@ -100,9 +102,4 @@ def table(rows: Sequence[ToolRow]) -> str:
     shown = [
         (row.name, row.version, row.source, ", ".join(filter(None, (str(row.path or ""), row.detail)))) for row in rows
     ]
-    cells = [("NAME", "VERSION", "SOURCE", ""), *shown]
-    widths = [max(len(line[column]) for line in cells) for column in range(3)]
-    return "".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[3]]).rstrip() + "\n"
-        for line in cells
-    )
+    return columns([("NAME", "VERSION", "SOURCE", "DETAILS"), *shown])

@@ -139,7 +139,8 @@ def _add_access_verbs(verbs: Any) -> None:
     exec_.add_argument("--cwd", metavar="DIR", help="the folder to run it in (default: the home)")
     exec_.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable of its environment")
     exec_.add_argument("--timeout", type=float, metavar="S", help="seconds after which it is ended")
-    exec_.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command with its arguments")
+    exec_.usage = "%(prog)s [options] ID -- COMMAND [ARG ...]"
+    exec_.add_argument("words", nargs="+", metavar="COMMAND", help="the command, after `--`, with its arguments")
     _verb(verbs, "shell", "open a shell in a workspace", _shell)
     logs = _verb(verbs, "logs", "print the recent output of a process in a workspace, and what follows", _logs)
     logs.add_argument("--pid", type=int, metavar="N", help="the process (default: the only one)")
@@ -190,7 +191,8 @@ def _create(args: argparse.Namespace, client: Client) -> int:
         "start": "warm" if args.warm else None,
     }
     body = {key: value for key, value in request.items() if value is not None}
-    return _print_result(args, client.create_workspace(cast("WorkspaceCreate", body), wait=seconds(args.wait)))
+    _print_line(args, client.create_workspace(cast("WorkspaceCreate", body), wait=seconds(args.wait)), created=True)
+    return OK
 
 
 def _grants(texts: list[str]) -> dict[str, Any] | None:
@@ -446,10 +448,10 @@ def _print_result(args: argparse.Namespace, workspace: Mapping[str, Any]) -> int
     return OK
 
 
-def _print_line(args: argparse.Namespace, workspace: Mapping[str, Any]) -> None:
+def _print_line(args: argparse.Namespace, workspace: Mapping[str, Any], *, created: bool = False) -> None:
     from agentenv.cli.workspaces import tables
 
-    sys.stdout.write((json.dumps(workspace) if args.json else tables.line(workspace)) + "\n")
+    sys.stdout.write((json.dumps(workspace) if args.json else tables.line(workspace, created=created)) + "\n")
     sys.stdout.flush()
 
 

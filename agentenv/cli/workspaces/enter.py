@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 _READ_BYTES = 1 << 16
 # A login shell if the image has one, in the home that outlives the sandbox.
 SHELL = ("/bin/sh", "-c", 'cd; exec "${SHELL:-sh}" -l')
-_SIGNALLED = 128
+# The exit codes of a shell
+_CANNOT_EXECUTE, _NOT_FOUND, _SIGNALLED = 126, 127, 128
+_ABSENT = ("not found in PATH", "no such file or directory")
 
 
 def entered(client: Client, id_: str) -> Sandbox:
@@ -45,7 +47,13 @@ def entered(client: Client, id_: str) -> Sandbox:
 def run_command(sandbox: Sandbox, command: Command) -> int:
     """Run a command with this process's output, and its input where the command takes it; return its exit code."""
     events = sandbox.start(command)
-    pid = _pid(next(events))
+    try:
+        pid = _pid(next(events))
+    except SandboxError as error:
+        if error.code != "invalid_argument" or not error.message.startswith('cannot start "'):
+            raise
+        absent = any(words in error.message for words in _ABSENT)
+        raise CommandError(error.message, _NOT_FOUND if absent else _CANNOT_EXECUTE) from None
     stop = threading.Event()
     with contextlib.ExitStack() as stack:
         if command.terminal is not None:

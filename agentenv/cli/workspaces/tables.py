@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from agentenv.cli.terminal_text import columns
+from agentenv.cli.workspaces.wording import event_text, reason_text
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 RESUMABLE = frozenset({"suspended", "suspending", "moving", "restarting", "creating"})
 _COLOURS = {"running": "green", "suspended": "cyan", "failed": "red"}
 _PASSING_COLOUR = "yellow"
+_SUSPENDED = {"suspended", "suspending"}
+_HEADS = ("ID", "CLASS", "MODE", "STATE", "OWNER", "AGE", "HELD BY", "REASON")
 _KEYS = ("owner", "class", "mode", "state", "created", "created_by", "task", "sandbox", "labels", "shared", "leases")
 _OPTIONAL_KEYS = (
     "last_active",
@@ -37,23 +42,17 @@ _END_KEYS = ("suspended_because", "deleted_at", "destroy_after")
 
 def print_table(workspaces: Sequence[Workspace]) -> None:
     """Print workspaces as a table."""
-    from rich.console import Console
-
-    Console(highlight=False).print(_table(workspaces))
+    print_rows(_HEADS, _rows(workspaces))
 
 
 def print_rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows as a table."""
+    """Print rows as a table: at a terminal within its width, else a line each, so that a pipe can search them."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(columns([heads, *rows] if heads else rows))
+        return
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
-    for head in heads:
-        table.add_column(head, no_wrap=head in {"ID", "STATE"})
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(highlight=False).print(table)
+    Console(highlight=False).print(_table(heads, rows))
 
 
 def print_usage(usage: Usage) -> None:
@@ -82,50 +81,58 @@ def watch(list_workspaces: Callable[[], list[Workspace]], interval: float) -> No
     """Print workspaces as a table, and refresh it until Ctrl-C."""
     from rich.live import Live
 
-    with Live(_table(list_workspaces()), auto_refresh=False) as screen:
+    with Live(_table(_HEADS, _rows(list_workspaces())), auto_refresh=False) as screen:
         while True:
             time.sleep(interval)
-            screen.update(_table(list_workspaces()), refresh=True)
+            screen.update(_table(_HEADS, _rows(list_workspaces())), refresh=True)
 
 
 def print_details(workspace: Workspace, events: Sequence[Event]) -> None:
     """Print the details of a workspace, and its events."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for key in ("id", *_KEYS, *_OPTIONAL_KEYS, *_END_KEYS):
-        if workspace.get(key) not in (None, "", [], {}, 0):
-            table.add_row(key.replace("_", " "), _value_text(workspace[key]))
-    console.print(table)
+    shown = {**workspace, "suspended_because": reason_text(workspace.get("suspended_because") or "")}
+    keys = [key for key in ("id", *_KEYS, *_OPTIONAL_KEYS, *_END_KEYS) if shown.get(key) not in (None, "", [], {}, 0)]
+    print_rows((), [(key.replace("_", " "), _value_text(shown[key])) for key in keys])
     for event in events:
-        console.print(
-            f"{event.get('at') or ''}  {event.get('reason') or ''}  {event.get('message') or ''}", markup=False
-        )
+        reason, message = event.get("reason") or "", event.get("message") or ""
+        sys.stdout.write(f"{event.get('at') or ''}  {reason}  {event_text(reason, message)}".rstrip() + "\n")
 
 
-def line(workspace: Mapping[str, Any]) -> str:
-    """Return a workspace as one line."""
-    reason = workspace.get("why") or workspace.get("suspended_because") or workspace.get("cold")
+def line(workspace: Mapping[str, Any], *, created: bool = False) -> str:
+    """Return a workspace as one line, with the reason of its state; of one that was created, of its cold start."""
+    because = workspace.get("suspended_because") if workspace["state"] in _SUSPENDED else None
+    reason = workspace.get("why") or reason_text(because or "") or (workspace.get("cold") if created else "")
     return f"{workspace['id']}  {workspace['class']}  {workspace['state']}" + (f"  ({reason})" if reason else "")
 
 
-def _table(workspaces: Sequence[Workspace]) -> Table:
+def _rows(workspaces: Sequence[Workspace]) -> list[tuple[str, ...]]:
+    return [
+        (
+            row["id"],
+            row["class"],
+            row["mode"],
+            row["state"],
+            row["owner"],
+            _age(row.get("created")),
+            ", ".join(lease["holder"].rpartition("/")[2] for lease in row.get("leases") or ()),
+            reason_text(row.get("suspended_because") or "") or row.get("why") or "",
+        )
+        for row in workspaces
+    ]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
-    for name in ("ID", "CLASS", "MODE", "STATE", "OWNER", "AGE", "HELD BY", ""):
-        table.add_column(name, no_wrap=name in {"ID", "STATE"})
-    for row in workspaces:
-        holders = ", ".join(lease["holder"].rpartition("/")[2] for lease in row.get("leases") or ())
-        reason = row.get("suspended_because") or row.get("why") or ""
-        table.add_row(
-            *(Text(row[key]) for key in ("id", "class", "mode")),
-            Text(row["state"], style=_COLOURS.get(row["state"], _PASSING_COLOUR)),
-            *(Text(text) for text in (row["owner"], _age(row.get("created")), holders, reason)),
-        )
+    table = Table(box=None, show_header=bool(heads), pad_edge=False)
+    for head in heads:
+        table.add_column(head, no_wrap=head in {"ID", "STATE"})
+    for row in rows:
+        cells = [Text(cell) for cell in row]
+        for head, cell in zip(heads, cells, strict=False):
+            if head == "STATE":
+                cell.stylize(_COLOURS.get(cell.plain, _PASSING_COLOUR))
+        table.add_row(*cells)
     return table
 
 

@@ -24,6 +24,8 @@ _OPTIONS: Mapping[str, str] = {
     **{name: f"--{name}" for name in ("budget", "count", "everybody", "fit", "key", "owner", "parent", "size", "task")},
     **{name: f"--{name}" for name in ("agent", "class", "mode", "session", "wait")},
 }
+# Why a workspace is suspended, where a word of the API is none of a person's
+_REASONS = {"asked": "on request"}
 _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"list each (\w+) that you may see with GET"), lambda found: f"see {_command(_LISTS.get(found[1]))}"),
     (re.compile(r"GET /v1/classes lists"), "`agentenv classes` lists"),
@@ -44,8 +46,20 @@ _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
 def text_of(error: ApiError) -> str:
     """Return the title, the detail and the fix of a problem."""
     problem = error.problem
+    if error.status == 404 and problem.get("type") == "about:blank":
+        return "there is nothing of this name at the service"
     parts = (problem.get("title"), problem.get("detail"), problem.get("way_out"))
     return in_words("; ".join(filter(None, parts))) or str(error)
+
+
+def reason_text(reason: str) -> str:
+    """Return the reason of a suspension."""
+    return _REASONS.get(reason, reason)
+
+
+def event_text(reason: str, message: str) -> str:
+    """Return the message of an event."""
+    return reason_text(message) if reason == "Suspended" else message
 
 
 def in_words(text: str) -> str:

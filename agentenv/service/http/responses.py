@@ -108,7 +108,11 @@ def problem_of_refusal(refusal: KubeApiError) -> Problem:
 async def _malformed(_request: Request, failure: Exception) -> Response:
     assert isinstance(failure, RequestValidationError)  # noqa: S101
     rows = [
-        {"where": ".".join(str(part) for part in error["loc"]), "found": error["msg"], "kind": error["type"]}
+        {
+            "where": ".".join(str(part) for part in error["loc"]),
+            "found": str(error["msg"]).removeprefix("Value error, "),
+            "kind": error["type"],
+        }
         for error in failure.errors()
     ]
     detail = "; ".join(f"{row['where']}: {row['found']}" for row in rows[:5])

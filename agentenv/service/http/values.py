@@ -63,7 +63,7 @@ def _dollars(value: object) -> object:
         return Decimal(value)
     if isinstance(value, str) and re.fullmatch(AMOUNT, value):
         return Decimal(value)
-    raise ValueError("whole dollars are a number, others a text such as 2.50")
+    raise ValueError("dollars are a number from 0, with cents as a text such as 2.50")
 
 
 MOST_DOLLARS = 9_999_999_999

@@ -14,6 +14,7 @@ import pytest
 from agentenv.cli import main as cli
 from agentenv.cli.commands import check as command
 from agentenv.cli.stack_files import read_stack_file
+from agentenv.cli.terminal_text import has_colour
 from agentenv.config.sections.cluster import Cluster
 from agentenv.core.nodes.kubernetes_support import upgrade_warning
 from agentenv.core.pinned_versions import releases
@@ -250,3 +251,21 @@ def test_a_loop_of_links_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixt
     code, text = check(capsys, "--file", str(loop))
     assert code == 1
     assert "    found   Too many levels of symbolic links\n" in text
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "agentenv", "check", "--file", "-"]
+    ended = subprocess.run(command, input=BAD, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.returncode == 1
+    assert ended.stdout.startswith("standard input:2  aws:region\n")
+    assert ended.stdout.endswith("\n6 mistakes in 1 stack file from standard input\n")
+
+
+def test_a_dumb_terminal_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    main_end, terminal_end = os.openpty()
+    with os.fdopen(main_end), os.fdopen(terminal_end, "w") as terminal:
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        assert has_colour(terminal)
+        monkeypatch.setenv("TERM", "dumb")
+        assert not has_colour(terminal)

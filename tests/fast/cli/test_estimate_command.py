@@ -177,4 +177,4 @@ def test_a_stack_file_elsewhere_is_read_without_a_checkout(
     assert "name it with --stack" in capsys.readouterr().err
     file.write_text("config: {}\n", encoding="utf-8")
     assert main(["estimate", "--file", str(file)]) == 1
-    assert f"`agentenv check --file {file}` lists them" in capsys.readouterr().err
+    assert f"see `agentenv check --file {file}`" in capsys.readouterr().err

@@ -21,6 +21,27 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"  {row.name} " in output and row.summary in output for row in cli.COMMANDS)
 
 
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ("check", "workspace create", "cost"):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["help", *words.split()])
+        assert ended.value.code == cli.OK
+        assert capsys.readouterr().out.startswith(f"usage: agentenv {words} ")
+    assert cli.main(["help", "nosuch"]) == cli.USAGE
+
+
+def test_usage_names_each_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, usage, error in (
+        ("cost", "[--json]", "required: report"),
+        ("workspace exec", "ID -- COMMAND [ARG ...]", "required: ID, COMMAND"),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main(words.split())
+        text = capsys.readouterr().err
+        assert usage in text
+        assert error in text
+
+
 def test_no_command_prints_the_overview_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == cli.USAGE
     assert "commands:" in capsys.readouterr().out

@@ -134,7 +134,11 @@ def test_errors_are_in_words_of_the_command_line(terminal: Terminal) -> None:
     assert "change it with `agentenv workspace update`" in again
     assert "--idle-after" in terminal.fail("workspace", "update", created["id"], "--idle-after", "1")
     terminal.run("workspace", "delete", created["id"])
-    assert "has no swarms" in terminal.fail("swarm", "list")
+    assert terminal.json("swarm", "list")["swarms"] == []
+    negative = terminal.fail("workspace", "create", "--class", "standard", "--budget", "-5")
+    assert "--budget: dollars are a number from 0, with cents as a text such as 2.50; correct" in negative
+    assert "Value error" not in negative
+    assert "there is nothing of this name" in terminal.fail("workspace", "show", "../../x")
 
 
 def test_a_login_is_used_and_deleted(
@@ -170,7 +174,10 @@ def test_the_running_dev_service_is_found(
     from agentenv.dev import state
 
     monkeypatch.setattr(state, "folder", lambda: tmp_path / "nothing")
-    assert "`agentenv dev` does not run" in terminal.fail("login", "--dev")
+    nothing = tmp_path / "nothing"
+    assert f"`agentenv dev` does not run with the folder {nothing}" in terminal.fail("login", "--dev")
+    assert not nothing.exists()
+    assert served.address in terminal.run("login", "--dev", "--state", str(served.folder))
     monkeypatch.setattr(state, "folder", lambda: served.folder)
     assert served.address in terminal.run("login", "--dev")
 
@@ -286,3 +293,27 @@ def test_events_are_followed_from_a_number_on(terminal: Terminal, served: Served
             ("workspace", "suspended"),
         }
         following.kill()
+
+
+def test_reasons_are_those_of_the_state(terminal: Terminal) -> None:
+    id_ = terminal.run("workspace", "create", "--class", "standard").split()[0]
+    assert terminal.run("workspace", "suspend", id_).endswith("suspended  (on request)\n")
+    assert "Suspended  on request\n" in terminal.run("events", id_)
+    assert terminal.json("workspace", "show", id_)["suspended_because"] == "asked"
+    assert "on request" in terminal.run("workspace", "show", id_)
+    assert "  on request\n" in terminal.run("workspace", "list")
+    deleted = terminal.run("workspace", "delete", id_)
+    assert "(" not in deleted
+
+
+def test_tables_in_a_pipe_are_not_wrapped(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal.run("keys", "create", "a name of so many words that no line of forty columns could hold it")
+    for words in (["classes"], ["keys", "list"], ["workspace", "list"], ["workspace", "usage"]):
+        head, *rows = terminal.run(*words).splitlines()
+        assert all(line == line.rstrip() for line in (head, *rows))
+        assert all(line.split() for line in rows)
+    [row] = [line for line in terminal.run("keys", "list").splitlines() if "forty" in line]
+    assert "no line of forty columns could hold it  read, use, create, wake" in row
+    heads = terminal.run("classes").splitlines()[0]
+    assert heads.split("  ")[-1].strip() == "FILES"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -273,3 +275,12 @@ def test_findings_are_written_as_sarif(tmp_path: Path, capsys: pytest.CaptureFix
     assert [place["region"]["startLine"] for place in places] == [7, 20]
     assert {place["artifactLocation"]["uri"] for place in places} == {str(tmp_path / "pod.yaml")}
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["POD-02"]
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = b"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostNetwork: true}}"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(pod)))
+    assert dispatch(["policies", "check", "-"]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("stdin:1: ")
+    assert text.splitlines()[-1].startswith("1 object, ")

@@ -97,6 +97,12 @@ def test_one_process_uses_a_folder_and_only_its_key_is_accepted(tmp_path: Path) 
         second = subprocess.run([*COMMAND, "--state", str(folder)], capture_output=True, text=True, check=False)
         assert second.returncode == 1
         assert f"`agentenv dev` already runs at {served.facts['service']}" in second.stderr
+        port = served.facts["service"].rpartition(":")[2]
+        other = ["--state", str(tmp_path / "other"), "--port", port]
+        busy = subprocess.run([*COMMAND, *other], capture_output=True, text=True, check=False)
+        assert busy.returncode == 1
+        reason = f"port {port} cannot be used (Address already in use); choose another one with --port"
+        assert busy.stderr.splitlines()[-1] == f"agentenv dev: {reason}"
         with Client(served.facts["service"], "e2b_" + "0" * 52) as stranger, pytest.raises(ApiError, match="API key"):
             stranger.list_workspaces()
         with served.client() as client:

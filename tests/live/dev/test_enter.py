@@ -61,7 +61,8 @@ def test_command_has_its_input_output_and_exit_code(terminal: Terminal) -> None:
     assert ended.stdout.strip() == "300000"
     ended = terminal.run("exec", "--timeout", "1", "--", "sleep", "60")
     assert (ended.returncode, "the command was ended after 1 s" in ended.stderr) == (1, True)
-    assert "no-such-program" in terminal.run("exec", "--", "no-such-program").stderr
+    ended = terminal.run("exec", "--", "no-such-program")
+    assert (ended.returncode, "no-such-program" in ended.stderr) == (127, True)
 
 
 def test_suspended_workspace_is_resumed_with_its_files(terminal: Terminal, tmp_path: Path) -> None:
