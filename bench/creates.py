@@ -40,7 +40,7 @@ from agentenv.rehearsal.tools.progress import terminal_progress
 from agentenv.service.http.auth.callers import owner_id
 from bench import ledger_rows, remotes, stacks
 from bench.remotes import Remotes
-from bench.timing import figures, ratios
+from bench.timing import figures, load, ratios
 from bench.warm_pool import PER_TURN, WarmPool
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def measure(repeat: int, hanging_seconds: float | None = None) -> dict[str, Any]
 def _while_hanging(bench: _Bench, pool: WarmPool, repeat: int, hanging_seconds: float) -> dict[str, Any]:
     """Return the figures of creates while nothing hangs and while each remote does, in turn."""
     found: dict[str, list[float]] = {name: [] for name in (NOTHING, *HANGING)}
+    loads = dict.fromkeys(found, 0.0)
     for _ in range(repeat):
         for name, milliseconds in found.items():
             pool.rest()
@@ -113,10 +114,12 @@ def _while_hanging(bench: _Bench, pool: WarmPool, repeat: int, hanging_seconds: 
                 milliseconds.extend(pool.creates(bench.callers(), RATE, CREATES // 2))
                 wait()
                 milliseconds.extend(pool.creates(bench.callers(), RATE, CREATES - CREATES // 2))
+            loads[name] = max(loads[name], load())
     measured = {name: figures(milliseconds) for name, milliseconds in found.items()}
     return {
         **measured,
         "ratios": {name: ratios(measured[name], measured[NOTHING]) for name in HANGING},
+        "loads": loads,
         "hanging_s": hanging_seconds,
         "held": {name: relay.held for name, relay in bench.remotes.relays.items()},
         "creates": len(found[NOTHING]),

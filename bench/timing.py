@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,11 @@ def figures(milliseconds: Sequence[float]) -> dict[str, float]:
 def ratios(measured: Mapping[str, float], baseline: Mapping[str, float]) -> dict[str, float]:
     """Return each figure of one side as a multiple of the other's."""
     return {name.removesuffix("_ms"): round(value / baseline[name], 2) for name, value in measured.items()}
+
+
+def load() -> float:
+    """Return the load of the last minute: with more than a process for each core, the slowest times are of others."""
+    return round(os.getloadavg()[0], 1)
 
 
 def peak_kib(process: int | str = "self") -> int:

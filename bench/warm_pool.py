@@ -20,7 +20,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.scenario import pool_probe
 from agentenv.rehearsal.scenario.service_probe import Service
 from bench.ready_watch import ReadyWatch
-from bench.timing import figures, ratios
+from bench.timing import figures, load, ratios
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class WarmPool:
             raw += self.claims(rate, count)
             self.rest()
             created += create(rate, count)
-        return compared(raw, created, side)
+        return {**compared(raw, created, side), "load": load()}
 
     def create(self, service: Service) -> str:
         """Create a workspace of the pool's class by the service, which ends with the turn; return its id."""
