@@ -139,7 +139,7 @@ REFUSED = {
     "bench startup": "run this inside one",
     "preflight --file Pulumi.dev.yaml": "no AWS credentials were found",
     "prices refresh": "nothing was written",
-    "cost report --bill bill.csv --ledger ledger.json": "No such file or directory: 'ledger.json'",
+    "cost report --bill bill.csv --ledger ledger.json": "ledger.json: No such file or directory",
     "workspace list": "there is no token",
 }
 

@@ -14,8 +14,9 @@ _HEADER = """\
 
 <!-- Written by `make generate` from the parsers of agentenv/cli/commands. -->
 
-Exit codes: 0 success; 1 failure; 2 invalid arguments; 130 interrupted. With `--json` the last line printed is one JSON
-object.
+Exit codes: 0 success; 1 failure; 2 invalid arguments; 130 interrupted. `workspace exec` exits with the code of its
+command. With `--json` the last line printed is one JSON object; that of an error, of invalid arguments
+too, has the key `error`.
 """
 _TABLE = "| argument | | default |\n|---|---|---|"
 

@@ -43,7 +43,7 @@ export function bytes(number) {
 
 const BECAUSE = {
   idle: "idle",
-  asked: "by request",
+  asked: "on request",
   budget: "its budget is spent",
   deadline: "its deadline is over",
   failed: "its pod failed",
