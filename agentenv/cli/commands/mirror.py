@@ -5,7 +5,8 @@ files are those of the pinned versions, for the processors of the stack's node p
 digest before it is uploaded, and one that is there already is skipped. Run it after the first `up`, and after an
 upgrade of this package.
 
-For a network without internet access, fill a folder elsewhere with `--to`, and upload it with `--from`.
+For a network without internet access, fill a folder elsewhere with `--to`, and upload it with `--from`. The caller
+needs `s3:ListBucket`, `s3:GetObject` and `s3:PutObject` in the bucket.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import yaml
 from agentenv.cli.main import FAILED, OK, main
 from agentenv.cli.runtime_copies import Bucket, CopyError, Folder, Location, copy, location
 from agentenv.core.nodes.mirrors import RuntimeFile
+from agentenv.core.pinned_versions import releases
 from agentenv.rehearsal.cloud.server import Cloud
 from tests.fast.config.stack_samples import VETTED, config, settings
 from tests.stub_server import Request, Response, stub_server
@@ -158,6 +159,20 @@ def test_the_command_names_every_file_that_it_cannot_copy(
     assert "and not the pinned sha512:cb1c1ac7" in found["files"][0]["why"]
     assert "No such file" in found["files"][1]["why"]
     assert stored(s3, found["to"]) == {}
+
+
+def test_what_the_bucket_has_is_not_downloaded_again(
+    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    s3.create_bucket(Bucket="copies-111122223333")
+    for path, digest in zip(BOTH, ("arm64", "amd64"), strict=True):
+        pinned = releases().runtimes["gvisor"].digests[digest]
+        s3.put_object(Bucket="copies-111122223333", Key=f"nodes/{path}", Body=b"", Metadata={"digest": pinned})
+    files = "https://copies-111122223333.s3.us-east-1.amazonaws.com/nodes"
+    arguments = ["--file", stack(tmp_path, {"files": files}), "--from", str(tmp_path / "nothing"), "--json"]
+    assert main(["mirror", *arguments]) == OK
+    found = json.loads(capsys.readouterr().out)
+    assert [(row["path"], row["state"]) for row in found["files"]] == [(path, "present") for path in BOTH]
 
 
 @pytest.mark.parametrize(
