@@ -29,6 +29,8 @@ Turn = Callable[[float, int], list[float]]  # creates at a rate, so many; return
 # Fewer in a turn than the pool has, so that all are warm.
 PER_TURN = {2: 10, 10: 30}
 _TIMEOUT_SECONDS = 300.0
+# The homes of a whole turn are deleted before the next ones are provisioned, one at a time.
+_STALLED_SECONDS = 120.0
 _ENDING = 8  # at once
 
 
@@ -59,7 +61,7 @@ class WarmPool:
     def fill(self) -> None:
         """Give the pool its size, and wait for its sandboxes."""
         self._client.merge(self._client.path(self._pool), {"spec": {"replicas": self._pool["spec"]["replicas"]}})
-        pool_probe.wait_until_full(self._client, self._pool)
+        pool_probe.wait_until_full(self._client, self._pool, _STALLED_SECONDS)
 
     def rest(self) -> None:
         """Delete what the last turn created, so that no cleanup affects the next, and fill the pool."""
