@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal, cast
 
@@ -57,15 +58,16 @@ class SampleError(ValueError):
     """A sample is invalid; the message has the reason."""
 
 
-def samples_of(rule: str, folder: Path = RULES) -> list[Sample]:
+@cache
+def samples_of(rule: str, folder: Path = RULES) -> tuple[Sample, ...]:
     """Return all samples of a rule."""
-    return [
+    return tuple(
         _sample(rule, sort, f"{file.name}#{index}", document)
         for sort in SORTS
         for file in sorted(folder.glob(f"*/samples/{rule}/{sort}*.yaml"))
         for index, document in enumerate(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_Loader))
         if document is not None
-    ]
+    )
 
 
 def _sample(rule: str, sort: Sort, location: str, document: object) -> Sample:

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ if [ -f "$FAKES/$(basename "$0").does" ]; then . "$FAKES/$(basename "$0").does";
 """
 
 
+@cache
 def read(name: str) -> dict[str, Any]:
     """Return a workflow. YAML 1.1 would parse the key `on` as a boolean."""
     return yaml.load((FOLDER / name).read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 - texts only
