@@ -82,15 +82,22 @@ def test_the_estimate_of_the_first_tutorial_is_printed_so(tmp_path: Path, capsys
     assert [line for line in sample if line != "…" and line not in lines] == []
 
 
+STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """The text of each page, and the docstrings of each module, with the name of the file."""
     for page in PAGES:
         if page != OLD_PATHS:
             yield str(page.relative_to(ROOT)), html.unescape(page.read_text(encoding="utf-8"))
     for name in (name for name in FILES if name.endswith(".py") and (ROOT / name).is_file()):
-        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+        nodes: list[ast.AST] = [ast.parse((ROOT / name).read_text(encoding="utf-8"))]
+        while nodes:
+            node = nodes.pop()
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 yield name, ast.get_docstring(node) or ""
+            # Definitions are statements, so no expression is visited.
+            nodes += [each for each in ast.iter_child_nodes(node) if isinstance(each, STATEMENTS)]
 
 
 def missing_paths(text: str) -> list[str]:
