@@ -63,7 +63,7 @@ def blocks(language: str) -> list[str]:
 def test_quickstart_in_the_shell(user: User) -> None:
     script = blocks("sh")[0]
     assert 4 <= len(script.strip().splitlines()) <= 8
-    assert user.run("sh", "-ec", script).endswith("suspended  (asked)\nkept\n")
+    assert user.run("sh", "-ec", script).endswith("suspended  (on request)\nkept\n")
 
 
 def test_quickstart_in_python(user: User) -> None:
