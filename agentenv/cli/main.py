@@ -76,7 +76,7 @@ COMMANDS = (
     ),
     Command("preflight", "agentenv.cli.commands.preflight", "check whether an AWS account has what a stack needs"),
     Command("mirror", "agentenv.cli.commands.mirror", "copy the runtimes of nodes to the mirror of a stack"),
-    Command("prove", "agentenv.cli.commands.prove", "test the promises of the README in a stack of its own"),
+    Command("prove", "agentenv.cli.commands.prove", "test isolation, resuming, Spot and cost in a stack of its own"),
     Command("workspace", "agentenv.cli.commands.workspace", "create, list, enter and delete workspaces"),
     Command("swarm", "agentenv.cli.commands.swarm", "create, list and delete swarms of workspaces"),
     Command("classes", "agentenv.cli.commands.classes", "list the classes that workspaces can have"),

@@ -1,4 +1,4 @@
-"""Deploy a stack, test the promises of the README in it, destroy it, and write a signed report.
+"""Deploy a stack, test isolation, suspend and resume, Spot and cost in it, destroy it, and write a signed report.
 
 It runs in the account of the AWS command line (AWS_PROFILE and so on), or with --rehearse on this machine. The stack
 must have no resources: an environment that people use is never tested or destroyed. Before it creates anything it
