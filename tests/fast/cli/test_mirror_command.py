@@ -37,11 +37,21 @@ def cloud() -> Iterator[str]:
 
 
 @pytest.fixture
-def s3(cloud: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a client of the simulated S3, which the command uses too."""
+def s3(cloud: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return a client of the simulated S3, which the command uses too; the buckets are deleted for other tests."""
     for name, value in {**KEYS, "AWS_ENDPOINT_URL": cloud}.items():
         monkeypatch.setenv(name, value)
-    return boto3.client("s3", region_name=REGION)
+    client = boto3.client("s3", region_name=REGION)
+    others = names(client)
+    yield client
+    for name in names(client) - others:
+        for key in stored(client, name):
+            client.delete_object(Bucket=name, Key=key)
+        client.delete_bucket(Bucket=name)
+
+
+def names(s3: Any) -> set[str]:
+    return {row["Name"] for row in s3.list_buckets()["Buckets"]}
 
 
 @dataclass
