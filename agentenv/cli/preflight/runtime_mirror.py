@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agentenv.cli.preflight import needs
 from agentenv.cli.preflight.aws_calls import Account, AwsCallError
 from agentenv.cli.preflight.check import Answer, Question
 from agentenv.cli.runtime_copies import location
 from agentenv.config import Settings
-from agentenv.core.nodes.mirrors import runtime_files
+from agentenv.core.nodes.mirrors import RuntimeFile, runtime_files
 
 
 def questions(settings: Settings) -> list[Question]:
@@ -16,14 +18,14 @@ def questions(settings: Settings) -> list[Question]:
     files = runtime_files(needs.pools_of(settings))
     if not files or not (mirrors.bucket or mirrors.files):
         return []
-    checks = [Question("runtimes in the mirror", len(files), lambda account: _check_files(account, settings))]
+    checks = [Question("runtimes in the mirror", len(files), lambda account: _check_files(account, settings, files))]
     if existing is not None:
         vpc = existing.vpc_id
         checks.append(Question("S3 endpoint of the VPC", vpc, lambda account: _check_endpoint(account, vpc, settings)))
     return checks
 
 
-def _check_files(account: Account, settings: Settings) -> Answer:
+def _check_files(account: Account, settings: Settings, files: Sequence[RuntimeFile]) -> Answer:
     place = location(settings, account.identity["Account"])
     if place is None:
         return Answer(None, ok=None, why="network.mirrors.files is not the address of a bucket")
@@ -33,7 +35,6 @@ def _check_files(account: Account, settings: Settings) -> Answer:
         if not place.created:
             return Answer(0, ok=False, why=f"the bucket {place.bucket} does not exist")
         return Answer(0, ok=True, why=f"`up` creates the bucket; then run {_command(settings)}{_until(settings)}")
-    files = runtime_files(needs.pools_of(settings))
     missing = [
         file.path for file in files if not _exists(account, "head_object", Bucket=place.bucket, Key=place.key(file))
     ]
