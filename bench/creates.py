@@ -7,8 +7,8 @@ AWS as a whole when the process that simulates it is stopped. Half of a turn's c
 with it, and half after the time for which it hangs. They are compared with a turn of the same round in which nothing
 hangs.
 
-A turn ends only once something waits for the remote, so what is asked rarely is asked here. Replicas are replaced while
-STS hangs, so that they have no credentials. Tokens of an unknown key arrive while the issuer hangs. The loops ask
+A turn ends only once a request waits for the remote, so each turn causes the rare ones. Replicas are replaced while STS
+hangs, so that they have no credentials. Tokens of an unknown key arrive while the issuer hangs. The loops ask
 Prometheus about a workspace that stays, and would be idle. Where AWS hangs, no slot is refilled, so a turn has fewer
 creates than the pool has slots.
 """

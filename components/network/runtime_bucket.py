@@ -1,6 +1,6 @@
 """The bucket with copies of the runtimes that nodes install, which nodes of the VPC read with unsigned requests.
 
-`agentenv mirror` fills it. Whoever may write to it decides nothing: nodes verify each file by a pinned digest.
+`agentenv mirror` fills it. Write access to it does not change what nodes run: they verify each file by a pinned digest.
 """
 
 from functools import partial

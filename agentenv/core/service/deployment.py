@@ -34,7 +34,7 @@ _LINGER_SECONDS = 5
 _GRACE_SECONDS = 60
 USER = 65532
 # Names of AWS have three dots and more, and full names of Services four: they are found by the first query. By default
-# names with fewer than five dots are asked for in each search domain first, as shorter names of Services still are.
+# names with fewer than five dots are queried in each search domain first, as shorter names of Services still are.
 DNS_CONFIG: Plain = {"options": [{"name": "ndots", "value": "3"}]}
 
 

@@ -211,7 +211,7 @@ def _start(
     """
     variables = {**programs.FRUGAL, **environment}
 
-    commands: dict[str, list[str]] = {}  # of those that are started again when they end
+    commands: dict[str, list[str]] = {}  # of the programs that are started again when they end
 
     def start(name: str, arguments: list[str], around: Mapping[str, str] = variables) -> None:
         log = layout.folder / "logs" / f"{name}.log"

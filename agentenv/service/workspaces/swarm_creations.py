@@ -47,7 +47,7 @@ class SwarmRecord:
 
 
 class SwarmCreations(Swarms):
-    """Creates swarms, and reports the status of those it creates.
+    """Creates swarms, and reports the status of swarms that this replica creates.
 
     Only the wait is in memory. Names follow from owner and task: a repeated request continues a creation that was
     killed.

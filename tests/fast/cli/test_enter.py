@@ -1,4 +1,4 @@
-"""Commands in a sandbox: the exit codes of those that do not start."""
+"""The exit codes of commands in a sandbox that do not start."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def dns_settings(*, granted: bool, cluster: ClusterFacts) -> Plain:
     return {"dnsPolicy": "None", "dnsConfig": {"nameservers": servers, "searches": [], "options": [_FEW_DOTS]}}
 
 
-# A name with a dot is asked for as it is, and only then within the search domains. By Kubernetes' default a name with
-# fewer than five dots, such as that of a registry, is first asked for in each of them, for both address families.
+# A name with a dot is queried as it is, and only then within the search domains. By Kubernetes' default a name with
+# fewer than five dots, such as a registry's, is first queried in each search domain, for both address families.
 _FEW_DOTS = {"name": "ndots", "value": "1"}
 
 

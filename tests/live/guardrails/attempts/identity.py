@@ -45,12 +45,12 @@ def _leftover(guarded: Guarded) -> str:
 
 _bindings.refused(
     "binding-subject",
-    "one that stands, by a JSON patch",
+    "an existing one, by a JSON patch",
     DEPLOYER,
     patch(_leftover, {"op": "add", "path": "/subjects/-", "value": _ACCOUNT}),
 )
 _bindings.refused(
-    "binding-subject", "one that stands, by a merge patch", DEPLOYER, merge(_leftover, {"subjects": [_ACCOUNT]})
+    "binding-subject", "an existing one, by a merge patch", DEPLOYER, merge(_leftover, {"subjects": [_ACCOUNT]})
 )
 _bindings.refused("binding-subject", "by server-side apply", DEPLOYER, apply(_binding(_ACCOUNT)))
 _bindings.passes("binding-subject", "somebody by name", INSIDER, create(_binding({"kind": "User", "name": "jane"})))

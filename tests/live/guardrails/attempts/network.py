@@ -42,26 +42,26 @@ for _what, _spec in (
         _services.refused("service-type", f"{_what} by {_user or 'a deployment'}", _user, create(_service(**_spec)))
 _services.refused(
     "service-type",
-    "a load balancer of one that stands, by a merge patch",
+    "a load balancer of an existing one, by a merge patch",
     INSIDER,
     merge(_leftover, {"spec": {"type": "LoadBalancer"}}),
 )
 _services.refused(
     "service-type",
-    "an address of one that stands, by a JSON patch",
+    "an address of an existing one, by a JSON patch",
     SERVICE,
     patch(_leftover, {"op": "add", "path": "/spec/externalIPs", "value": ["203.0.113.7"]}),
 )
 _services.refused("service-type", "a load balancer by server-side apply", INSIDER, apply(_service(type="LoadBalancer")))
 _services.passes(
     "service-type",
-    "another port of one that stands",
+    "another port of an existing one",
     INSIDER,
     patch(_leftover, {"op": "replace", "path": "/spec/ports/0/port", "value": 81}),
 )
 _services.passes(
     "service-type",
-    "an annotation of one that stands",
+    "an annotation of an existing one",
     INSIDER,
     merge(_leftover, {"metadata": {"annotations": {"x": "y"}}}),
 )

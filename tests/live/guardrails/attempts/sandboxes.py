@@ -59,7 +59,7 @@ for _name, _thing, _user in (("a Sandbox", sandbox, SERVICE), ("a template", tem
     _storage.passes("sandbox-storage", f"{_name} with the class's storage", _user, create(_thing))
 _storage.passes(
     "sandbox-storage",
-    "one that stands, put to sleep",
+    "an existing one, suspended",
     SERVICE,
     merge(sandbox_path, {"spec": {"operatingMode": "Suspended"}}),
 )
@@ -104,7 +104,7 @@ _choices.refused(
 _choices.passes("template-network template-injection", "as the class has it", DEPLOYER, create(template))
 _choices.passes(
     "template-network template-injection",
-    "one that stands, with a label",
+    "an existing one, with a label",
     CONTROLLER,
     merge(_template, {"metadata": {"labels": {"agents.x-k8s.io/x": "1"}}}),
 )
@@ -119,12 +119,12 @@ _pools.refused(
 )
 _pools.refused(
     "pool-name",
-    "one that stands, of another template",
+    "an existing one, of another template",
     DEPLOYER,
     merge(_pool, {"spec": {"sandboxTemplateRef": {"name": "other-1"}}}),
 )
 _pools.passes("pool-name", "as the class has it", DEPLOYER, create(pool))
-_pools.passes("pool-name", "one that stands, larger", DEPLOYER, merge(_pool, {"spec": {"replicas": 3}}))
+_pools.passes("pool-name", "an existing one, larger", DEPLOYER, merge(_pool, {"spec": {"replicas": 3}}))
 
 _writers = Table("sandbox-writers", ATTEMPTS)
 _writers.refused("sandbox-by", "one of no claim", INSIDER, create(sandbox))
@@ -150,11 +150,11 @@ _writers.refused(
 _writers.refused("sandbox-by", "a Service for it", INSIDER, merge(sandbox_path, {"spec": {"service": True}}))
 _writers.passes(
     "sandbox-by",
-    "one that stands, put to sleep by an operator",
+    "an existing one, suspended by an operator",
     INSIDER,
     merge(sandbox_path, {"spec": {"operatingMode": "Suspended"}}),
 )
-_writers.passes("sandbox-by", "one that stands, ended by an operator", INSIDER, delete(sandbox_path))
+_writers.passes("sandbox-by", "an existing one, ended by an operator", INSIDER, delete(sandbox_path))
 _writers.passes(
     "sandbox-by",
     "no owner reference, by the collector of what a claim leaves behind",

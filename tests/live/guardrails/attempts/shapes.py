@@ -99,7 +99,7 @@ _templates.refused(
 )
 _templates.refused(
     "pod-runtime",
-    "one that stands, by a JSON patch",
+    "an existing one, by a JSON patch",
     DEPLOYER,
     patch(
         lambda guarded: guarded.extension("sandboxtemplates", guarded.pool),
@@ -108,7 +108,7 @@ _templates.refused(
 )
 _templates.refused(
     "pod-labels",
-    "one that stands, by a merge patch",
+    "an existing one, by a merge patch",
     DEPLOYER,
     merge(
         lambda guarded: guarded.extension("sandboxtemplates", guarded.pool),
@@ -117,7 +117,7 @@ _templates.refused(
 )
 _templates.passes(
     _EVERY,
-    "one that stands, with a label for the controller",
+    "an existing one, with a label for the controller",
     CONTROLLER,
     merge(
         lambda guarded: guarded.extension("sandboxtemplates", guarded.pool),
@@ -172,11 +172,11 @@ _sandboxes.passes(
     create(changed(sandbox, _in_template(put(CONTAINER + "image", OTHER)))),
 )
 _sandboxes.passes(
-    _EVERY, "one that stands, put to sleep", SERVICE, merge(sandbox_path, {"spec": {"operatingMode": "Suspended"}})
+    _EVERY, "an existing one, suspended", SERVICE, merge(sandbox_path, {"spec": {"operatingMode": "Suspended"}})
 )
 _sandboxes.passes(
     _EVERY,
-    "one that stands, with another size for its next pod",
+    "an existing one, with another size for its next pod",
     SERVICE,
     patch(
         sandbox_path,
@@ -189,13 +189,13 @@ _sandboxes.passes(
 )
 _sandboxes.passes(
     _EVERY,
-    "one that stands, with its status",
+    "an existing one, with its status",
     CONTROLLER,
     merge(lambda guarded: sandbox_path(guarded) + "/status", {"status": {"nodeName": "walled"}}),
 )
 _sandboxes.passes(
     "pod-host",
-    "one that stands, with a specification beside its status, which the server leaves out",
+    "an existing one, with a specification beside its status, which the server leaves out",
     CONTROLLER,
     merge(
         lambda guarded: sandbox_path(guarded) + "/status",

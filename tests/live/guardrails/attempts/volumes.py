@@ -93,7 +93,7 @@ _volumes.refused("volume-handle", "the file system without its driver", DEPLOYER
 _volumes.refused("volume-handle", "the node's files for a claim of the class", DEPLOYER, create(_of_node))
 _volumes.refused(
     "volume-handle",
-    "another way of mounting one that stands",
+    "another way of mounting an existing one",
     DEPLOYER,
     merge(volume_path, {"spec": {"mountOptions": ["accesspoint=fsap-00000000000000000"]}}),
 )
@@ -329,7 +329,7 @@ _classes.refused(
 _classes.passes("storage-class-by", "one elsewhere", INSIDER, _storage_class(_FOREIGN))
 _classes.passes(
     "storage-class-by",
-    "a label of one that stands",
+    "a label of an existing one",
     INSIDER,
     merge(lambda guarded: guarded.admin.path(guarded.objects.storage_classes[0]), {"metadata": {"labels": {"x": "y"}}}),
 )
