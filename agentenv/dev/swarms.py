@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from agentenv.core.values.errors import first_of
-from agentenv.core.workspaces.swarms import Swarm, swarm, task_name
+from agentenv.core.workspaces.swarms import Swarm, SwarmRequest, swarm, task_name
 from agentenv.core.workspaces.workspace import Filter, Workspace
 from agentenv.dev.records import LocalSwarm
 from agentenv.service.http.problems import Problem, not_found
@@ -29,7 +29,7 @@ from agentenv.service.workspaces.swarm_creations import (
 if TYPE_CHECKING:
     from agentenv.dev.backend import LocalBackend
     from agentenv.dev.records import Records
-    from agentenv.service.catalog import Catalog, Class
+    from agentenv.service.catalog import Catalog
 
 
 class LocalSwarms(SwarmCreations):
@@ -48,41 +48,19 @@ class LocalSwarms(SwarmCreations):
         self._swarms = {row.name: row for row in records.swarms()}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def create(
-        self,
-        owner: str,
-        of_class: Class,
-        task: str,
-        count: int,
-        *,
-        fit: bool,
-        channel: str,
-        deadline: datetime | None,
-        wait: float,
-        limited_teams: tuple[str, ...] = (),
-    ) -> SwarmStatus:
+    async def create(self, request: SwarmRequest, *, wait: float) -> SwarmStatus:
         """Create all of a swarm: a machine has no quota, so everything fits."""
-        name = task_name(owner, task)
+        owner, name, of_class = request.owner, request.name, self._catalog.get(request.class_name)
         try:
-            plan = swarm(of_class.plan, of_class.release(channel), name, count, owner=owner)
+            plan = swarm(of_class.plan, of_class.release(request.channel), name, request.count, owner=owner)
         except ValueError as error:
             raise invalid_swarm(error) from None
-        creation = self.creation(name, of_class, count, fit=fit)
+        creation = self.creation(request)
         if creation is None:
-            self._check_existing(owner, name, of_class)
+            self._check_existing(request)
             self.check_concurrency(owner)
-            first = Workspace(
-                "",
-                owner,
-                of_class.name,
-                "agent",
-                "creating",
-                task=name,
-                deadline=deadline,
-                limited_teams=limited_teams,
-            )
-            creation = self.begin(name, owner, of_class, count, self._create(plan, first))
-        return await self.result(task, creation, wait)
+            creation = self.begin(request, self._create(plan, request.workspace))
+        return await self.result(creation, wait)
 
     def members(self, owner: str, name: str | None = None) -> tuple[Workspace, ...]:
         """Return the existing workspaces of a task by its name, or all of an owner's."""
@@ -188,15 +166,16 @@ class LocalSwarms(SwarmCreations):
             self.destroy(name)
         raise Problem("no-room", failure, "create it again when the cause is gone", retry_after=30)
 
-    def _check_existing(self, owner: str, name: str, of_class: Class) -> None:
+    def _check_existing(self, request: SwarmRequest) -> None:
         """Refuse a swarm whose data is being destroyed, or is in another class."""
+        owner, name = request.owner, request.name
         row = self._swarms.get(name)
         if row is not None and row.shared and row.destroy_after is not None and row.destroy_after <= self._now():
             why = "the swarm was deleted, and its data is being destroyed"
             raise Problem("wrong-state", why, "retry when it is gone; the new swarm will not have that data")
         members = [*self.members(owner, name), *self._deleted(owner, name)]
         classes = {member.class_name for member in members} | ({row.class_name} if row and row.shared else set())
-        if other := sorted(classes - {of_class.name}):
+        if other := sorted(classes - {request.class_name}):
             detail = f"the task has a swarm of class {other[0]}"
             raise Problem("key-reused", detail, "use the class that it has, or another task")
 

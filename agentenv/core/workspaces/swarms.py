@@ -40,6 +40,39 @@ MOST = 500
 
 
 @dataclass(frozen=True)
+class SwarmRequest:
+    """A request to create the swarm of a task."""
+
+    owner: str
+    class_name: str
+    task: str  # as its owner named it
+    count: int
+    fit: bool = False  # whether to create as many as fit
+    channel: str = "stable"
+    deadline: datetime | None = None
+    limited_teams: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the name of the task in the cluster."""
+        return task_name(self.owner, self.task)
+
+    @property
+    def workspace(self) -> Workspace:
+        """Return what its workspaces have in common, with the name of the task as id."""
+        return Workspace(
+            self.name,
+            self.owner,
+            self.class_name,
+            "agent",
+            "creating",
+            task=self.name,
+            deadline=self.deadline,
+            limited_teams=self.limited_teams,
+        )
+
+
+@dataclass(frozen=True)
 class Swarm:
     """The objects of one task's swarm, in the order of their creation."""
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from agentenv.core.workspaces.swarms import SwarmRequest
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.auth.permissions import require_class_access
 from agentenv.service.http.create_request import check_budget_left, check_deadline
@@ -49,19 +50,18 @@ async def create(
     if "agent" not in of_class.modes:
         raise Problem("mode-not-offered", f"class {of_class.name} does not offer mode agent", "choose another class")
     check_deadline(body.deadline, dependencies.now())
-    first = Workspace(f"{body.task}-1", caller.owner, of_class.name, "agent", "creating", task=body.task)
-    check_budget_left(dependencies, first)
-    status = await dependencies.swarms.create(
+    request = SwarmRequest(
         caller.owner,
-        of_class,
+        of_class.name,
         body.task,
         body.count,
         fit=body.fit,
         channel=body.channel,
         deadline=body.deadline,
-        wait=wait,
         limited_teams=dependencies.catalog.limited_teams(caller.teams),
     )
+    check_budget_left(dependencies, request.workspace)
+    status = await dependencies.swarms.create(request, wait=wait)
     response.headers["Location"] = f"/v1/swarms/{body.task}"
     if status.state == "creating":
         response.status_code = 202

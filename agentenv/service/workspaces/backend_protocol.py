@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.retention import Home, RetentionDecision
 from agentenv.core.workspaces.child_budgets import ChildBudgets
+from agentenv.core.workspaces.swarms import SwarmRequest
 from agentenv.core.workspaces.workspace import (
     Because,
     Changes,
@@ -29,7 +30,6 @@ from agentenv.core.workspaces.workspace import (
 )
 
 if TYPE_CHECKING:
-    from agentenv.service.catalog import Class
     from agentenv.service.workspaces.event_log import EventLog
 
 # Raises a `Problem` where the caller may not have the workspace that would be restored.
@@ -327,19 +327,7 @@ class SwarmStatus:
 class Swarms(Protocol):
     """Creates, reads and deletes the swarms of owners' tasks."""
 
-    async def create(
-        self,
-        owner: str,
-        of_class: Class,
-        task: str,
-        count: int,
-        *,
-        fit: bool,
-        channel: str,
-        deadline: datetime | None,
-        wait: float,
-        limited_teams: tuple[str, ...] = (),
-    ) -> SwarmStatus:
+    async def create(self, request: SwarmRequest, *, wait: float) -> SwarmStatus:
         """Create all of a swarm, or as many as fit; return its status after at most `wait` seconds."""
         ...
 

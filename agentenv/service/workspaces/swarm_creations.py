@@ -6,16 +6,13 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentenv.core.values.errors import first_of
-from agentenv.core.workspaces.swarms import member, task_name
+from agentenv.core.workspaces.swarms import SwarmRequest, member, task_name
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.problems import Problem
-from agentenv.service.workspaces.backend_protocol import Swarms, SwarmStatus
-
-if TYPE_CHECKING:
-    from agentenv.service.catalog import Class
+from agentenv.service.workspaces.backend_protocol import Swarms, SwarmState, SwarmStatus
 
 CREATE_TIMEOUT = 300.0
 # Swarms of a list that are read at once
@@ -31,9 +28,7 @@ ALL_ENDED = "all of its workspaces have ended; its shared volume is retained"
 class SwarmCreation:
     """A swarm that this replica is creating."""
 
-    owner: str
-    of_class: str
-    count: int
+    request: SwarmRequest  # with the number of workspaces that it creates
     done: asyncio.Future[None]
 
 
@@ -62,12 +57,12 @@ class SwarmCreations(Swarms):
         members = self.members(owner, name)
         creation = self._creations.get(name)
         if creation is not None:
-            return SwarmStatus(task, creation.of_class, creation.count, members, "creating")
+            return _status(creation.request, members, "creating")
         return await self.stored(task, name, members)
 
     async def list(self, owner: str, limit: int, after: str | None) -> list[SwarmStatus]:
         """Return the status of an owner's swarms by task."""
-        names = {name for name, creation in self._creations.items() if creation.owner == owner}
+        names = {name for name, creation in self._creations.items() if creation.request.owner == owner}
         names |= {workspace.task for workspace in self.members(owner) if workspace.task}
         tasks = sorted(task for name in names if task_name(owner, task := name.rpartition("-")[0]) == name)
         page = [task for task in tasks if task > (after or "")][:limit]
@@ -92,47 +87,52 @@ class SwarmCreations(Swarms):
     async def stored(self, task: str, name: str, members: tuple[Workspace, ...]) -> SwarmStatus:
         """Return the status of a swarm that this replica is not creating."""
 
-    def creation(self, name: str, of_class: Class, count: int, *, fit: bool) -> SwarmCreation | None:
+    def creation(self, request: SwarmRequest) -> SwarmCreation | None:
         """Return the creation in progress of a task; raise a `Problem` for a request that differs from it."""
-        creation = self._creations.get(name)
-        if creation is not None and creation.of_class != of_class.name:
-            detail = f"the task's swarm is being created in class {creation.of_class}"
+        if (creation := self._creations.get(request.name)) is None:
+            return None
+        started = creation.request
+        if started.class_name != request.class_name:
+            detail = f"the task's swarm is being created in class {started.class_name}"
             raise Problem("key-reused", detail, "delete it first, or choose another task")
-        if creation is not None and creation.count != count and not (fit and creation.count < count):
-            detail = f"the task's swarm is being created with {creation.count} workspaces, not {count}"
+        if started.count != request.count and not (request.fit and started.count < request.count):
+            detail = f"the task's swarm is being created with {started.count} workspaces, not {request.count}"
             raise Problem("busy", detail, "retry when it is ready", retry_after=10)
         return creation
 
     def check_concurrency(self, owner: str) -> None:
         """Raise a `Problem` where too many swarms are being created."""
-        owner_count = sum(creation.owner == owner for creation in self._creations.values())
+        owner_count = sum(creation.request.owner == owner for creation in self._creations.values())
         if owner_count >= MAX_PER_OWNER or len(self._creations) >= MAX_CONCURRENT:
             own_limit = owner_count >= MAX_PER_OWNER
             count, scope = (owner_count, "of yours") if own_limit else (len(self._creations), "of all owners")
             detail = f"{count} swarms {scope} are being created already"
             raise Problem("too-many-requests", detail, "retry when one of them is ready", retry_after=10)
 
-    def begin(
-        self, name: str, owner: str, of_class: Class, count: int, work: Coroutine[Any, Any, None]
-    ) -> SwarmCreation:
+    def begin(self, request: SwarmRequest, work: Coroutine[Any, Any, None]) -> SwarmCreation:
         """Begin a creation in the background."""
+        name = request.name
 
         def ended(done: asyncio.Future[None]) -> None:
             self._creations.pop(name, None)
             if not done.cancelled():
                 done.exception()  # marks it as retrieved, as no request may wait for it any more
 
-        creation = self._creations[name] = SwarmCreation(owner, of_class.name, count, asyncio.create_task(work))
+        creation = self._creations[name] = SwarmCreation(request, asyncio.create_task(work))
         creation.done.add_done_callback(ended)
         return creation
 
-    async def result(self, task: str, creation: SwarmCreation, wait: float) -> SwarmStatus:
+    async def result(self, creation: SwarmCreation, wait: float) -> SwarmStatus:
         """Return the status of a creation after at most `wait` seconds; raise the error that ended it."""
         finished, _ = await asyncio.wait([creation.done], timeout=wait)
         if finished:
             creation.done.result()
-        members = self.members(creation.owner, task_name(creation.owner, task))
-        return SwarmStatus(task, creation.of_class, creation.count, members, "running" if finished else "creating")
+        request = creation.request
+        return _status(request, self.members(request.owner, request.name), "running" if finished else "creating")
+
+
+def _status(request: SwarmRequest, members: tuple[Workspace, ...], state: SwarmState) -> SwarmStatus:
+    return SwarmStatus(request.task, request.class_name, request.count, members, state)
 
 
 def swarm_status(task: str, members: tuple[Workspace, ...], record: SwarmRecord) -> SwarmStatus:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import SANDBOX, TASK_LABEL
-from agentenv.core.workspaces.swarms import MOST, Swarm, quota_shortfalls, swarm, task_name
+from agentenv.core.workspaces.swarms import MOST, Swarm, SwarmRequest, quota_shortfalls, swarm, task_name
 from agentenv.core.workspaces.workspace import Filter, Workspace
 from agentenv.service.http.problems import Kind, Problem, not_found
 from agentenv.service.kube.client import CLAIMS, QUOTAS, Document, KubeApi, collect, section
@@ -53,52 +53,42 @@ class SwarmTasks(SwarmCreations):
         self._api, self._catalog, self._view, self._now = api, catalog, view, now
         self._limits = OwnerLimits(api, view, catalog)
 
-    async def create(
-        self,
-        owner: str,
-        of_class: Class,
-        task: str,
-        count: int,
-        *,
-        fit: bool,
-        channel: str,
-        deadline: datetime | None,
-        wait: float,
-        limited_teams: tuple[str, ...] = (),
-    ) -> SwarmStatus:
+    async def create(self, request: SwarmRequest, *, wait: float) -> SwarmStatus:
         """Create all of a swarm, or as many as fit; return its status after at most `wait` seconds."""
-        name = task_name(owner, task)
+        owner, name, of_class = request.owner, request.name, self._catalog.get(request.class_name)
 
-        def planned(number: int) -> Swarm:
-            release = of_class.release(channel)
+        def planned(count: int) -> Swarm:
             return swarm(
-                of_class.plan, release, name, number, owner=owner, shutdown=deadline, limited_teams=limited_teams
+                of_class.plan,
+                of_class.release(request.channel),
+                name,
+                count,
+                owner=owner,
+                shutdown=request.deadline,
+                limited_teams=request.limited_teams,
             )
 
         try:
-            plan = planned(count)
+            plan = planned(request.count)
         except ValueError as error:
             raise invalid_swarm(error) from None
-        creation = self.creation(name, of_class, count, fit=fit)
+        creation = self.creation(request)
         is_new = creation is None and not self.members(owner, name)
-        if is_new and fit:
-            plan = planned(_largest_fit(of_class, await self._quota(of_class), planned, count))
-            creation = self.creation(name, of_class, count, fit=fit)  # another request may have started it meanwhile
+        if is_new and request.fit:
+            plan = planned(_largest_fit(of_class, await self._quota(of_class), planned, request.count))
+            creation = self.creation(request)  # another request may have started it meanwhile
         if creation is None:
             self.check_concurrency(owner)
             if is_new:
-                first = Workspace(
-                    name, owner, of_class.name, "agent", "creating", task=name, limited_teams=limited_teams
-                )
-                self._limits.check(first, more=len(plan.claims))
+                self._limits.check(request.workspace, more=len(plan.claims))
             work = self._create(plan, of_class, planned if is_new else None)
-            creation = self.begin(name, owner, of_class, len(plan.claims), work)
+            creation = self.begin(replace(request, count=len(plan.claims)), work)
         try:
-            return await self.result(task, creation, wait)
+            return await self.result(creation, wait)
         except SwarmError as error:
             problem = _problem(error)
             if problem.kind == "no-room":
-                problem.facts["fits"] = _fitting_count(await self._quota(of_class), planned, count)
+                problem.facts["fits"] = _fitting_count(await self._quota(of_class), planned, request.count)
             raise problem from error
 
     def members(self, owner: str, name: str | None = None) -> tuple[Workspace, ...]:

@@ -41,8 +41,6 @@ def on_stage(folder: Path, *acts: Act) -> None:
 
 
 def subject_of(stage: LocalStage) -> SwarmSubject:
-    catalog = stage.catalog
-
     def set_ready(ready: bool) -> None:
         stage.sandboxes.ready = ready
         for id_ in stage.sandboxes.running if ready else ():
@@ -54,8 +52,7 @@ def subject_of(stage: LocalStage) -> SwarmSubject:
         SECONDS,
         "u-1",
         swarms=stage.swarms,
-        of_class=catalog.get("standard"),
-        other_class=catalog.get("base"),
+        other_class="base",
         set_ready=set_ready,
     )
 

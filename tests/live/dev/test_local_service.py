@@ -77,9 +77,8 @@ def test_members_of_a_swarm_share_a_folder(state: State, on: Machine) -> None:
 
 
 def swarm_subject(local: Local) -> SwarmSubject:
-    catalog, swarms = local.dependencies.catalog, local.dependencies.swarms
-    standard, base = catalog.get("standard"), catalog.get("base")
-    return SwarmSubject(local.backend, "standard", SECONDS, "u-1", swarms=swarms, of_class=standard, other_class=base)
+    swarms = local.dependencies.swarms
+    return SwarmSubject(local.backend, "standard", SECONDS, "u-1", swarms=swarms, other_class="base")
 
 
 def test_files_survive_suspension_deletion_and_restart(state: State, on: Machine) -> None:

@@ -53,8 +53,7 @@ def test_swarms_fulfill_the_contract(
             live_class.name,
             SECONDS,
             swarms=SwarmTasks(kube.without_retries(), catalog, backend.view, now=kube.clock.now),
-            of_class=catalog.get(live_class.name),
-            other_class=catalog.get(f"{live_class.name}-2"),
+            other_class=f"{live_class.name}-2",
         )
         await holds(subject)
         for task in ("a", "b", "crawl"):

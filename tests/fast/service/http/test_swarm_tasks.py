@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.core.workspaces.swarms import task_name
+from agentenv.core.workspaces.swarms import SwarmRequest, task_name
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_REQUESTED, SUSPENDED_BECAUSE
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
@@ -67,7 +67,7 @@ class SlowApi(Api):
 
 
 def create_swarm(
-    swarm_tasks: SwarmTasks,
+    tasks: SwarmTasks,
     owner: str,
     task: str,
     *,
@@ -76,8 +76,7 @@ def create_swarm(
     count: int = 1,
     fit: bool = False,
 ) -> Any:
-    of_class = CATALOG.get(class_name)
-    return swarm_tasks.create(owner, of_class, task, count, fit=fit, channel="stable", deadline=None, wait=wait)
+    return tasks.create(SwarmRequest(owner, class_name, task, count, fit=fit), wait=wait)
 
 
 def test_slow_swarms_do_not_block_other_requests() -> None:

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentenv.core.workspaces.swarms import member, task_name
+from agentenv.core.workspaces.swarms import SwarmRequest, member, task_name
 from agentenv.core.workspaces.workspace import Filter
-from agentenv.service.catalog import Class
 from agentenv.service.http.problems import Problem
 from agentenv.service.workspaces.backend_protocol import Swarms, SwarmStatus
 from tests.fast.service.workspaces.backend_contract import POLL, RETENTION, Subject, refused
@@ -24,8 +23,7 @@ class SwarmSubject(Subject):
     """A backend with its swarms, a class with shared volumes, and another class."""
 
     swarms: Swarms = field(kw_only=True)
-    of_class: Class = field(kw_only=True)
-    other_class: Class = field(kw_only=True)
+    other_class: str = field(kw_only=True)
     set_ready: Callable[[bool], None] = _ignore  # whether sandboxes that start from now on become ready
 
     async def swarm(self, task: str = "crawl", count: int = 2, **values: Any) -> SwarmStatus:
@@ -39,12 +37,10 @@ class SwarmSubject(Subject):
             await asyncio.sleep(POLL)
 
     async def request_swarm(
-        self, task: str = "crawl", count: int = 2, *, wait: float = 0, fit: bool = False, of_class: Class | None = None
+        self, task: str = "crawl", count: int = 2, *, wait: float = 0, class_name: str = "", **values: Any
     ) -> SwarmStatus:
-        chosen = of_class or self.of_class
-        return await self.swarms.create(
-            self.owner, chosen, task, count, fit=fit, channel="stable", deadline=None, wait=wait
-        )
+        request = SwarmRequest(self.owner, class_name or self.class_name, task, count, **values)
+        return await self.swarms.create(request, wait=wait)
 
     async def reach_state(self, state: str, task: str = "crawl") -> SwarmStatus:
         """Return the status of a swarm once it has a state: the cache follows."""
@@ -108,7 +104,7 @@ async def a_request_that_does_not_wait_reports_a_creation(subject: SwarmSubject)
     assert [row.task for row in await subject.swarms.list(subject.owner, 9, None)] == ["crawl"]
     await refused(subject.request_swarm(count=3), "busy")
     assert (await subject.request_swarm(count=3, fit=True)).count == 2
-    await refused(subject.request_swarm(of_class=subject.other_class), "key-reused")
+    await refused(subject.request_swarm(class_name=subject.other_class), "key-reused")
     subject.set_ready(True)
     assert (await subject.reach_state("running")).count == 2
 
@@ -116,7 +112,7 @@ async def a_request_that_does_not_wait_reports_a_creation(subject: SwarmSubject)
 async def a_task_has_one_swarm_of_one_class(subject: SwarmSubject) -> None:
     await subject.swarm()
     await subject.reach_state("running")
-    await refused(subject.request_swarm(of_class=subject.other_class, wait=subject.wait), "key-reused")
+    await refused(subject.request_swarm(class_name=subject.other_class, wait=subject.wait), "key-reused")
     await refused(subject.request_swarm(count=501), "refused")
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from agentenv.core.classes.names import CONSTRAINTS
 from agentenv.core.classes.retirement import RELEASES_KEY
+from agentenv.core.workspaces.swarms import SwarmRequest
 from agentenv.core.workspaces.workspace import DESTROY_AFTER, Changes, CreateRequest, Workspace
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import KubeClient
@@ -229,15 +230,7 @@ def test_replicas_together_create_no_more_members_of_swarms_than_the_limits_allo
             async with second_replica(stage) as other:
                 creations = [
                     SwarmTasks(stage.kube, stage.catalog, backend.view).create(
-                        "u-1",
-                        stage.catalog.get("box"),
-                        f"t-{number}",
-                        3,
-                        fit=False,
-                        channel="stable",
-                        deadline=None,
-                        wait=10,
-                        limited_teams=("red",) if by_team else (),
+                        SwarmRequest("u-1", "box", f"t-{number}", 3, limited_teams=("red",) if by_team else ()), wait=10
                     )
                     for number, backend in enumerate((stage.backend, other))
                 ]

@@ -26,8 +26,7 @@ def subject_of(stage: Stage) -> SwarmSubject:
         "standard",
         SECONDS,
         swarms=stage.swarms,
-        of_class=stage.catalog.get("standard"),
-        other_class=stage.catalog.get("other"),
+        other_class="other",
         set_ready=set_ready,
     )
 
