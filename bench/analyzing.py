@@ -51,23 +51,10 @@ class Requests:
 
 def requests(resources: Sequence[Resource]) -> Requests:
     """Create the requests for these resources. Unknown values have the engine's placeholders."""
-    resource_requests = [
-        analyzer_pb2.AnalyzeRequest(
-            type=resource.type,
-            name=resource.name,
-            urn=resource.urn,
-            properties=_struct(resource.inputs),
-            options=analyzer_pb2.AnalyzerResourceOptions(protect=resource.protect, parent=resource.parent),
-        )
-        for resource in resources
-    ]
+    resource_requests = [analyzer_pb2.AnalyzeRequest(**_fields(resource)) for resource in resources]
     stack_request = [
         analyzer_pb2.AnalyzerResource(
-            type=resource.type,
-            name=resource.name,
-            urn=resource.urn,
-            properties=_struct(resource.inputs),
-            options=analyzer_pb2.AnalyzerResourceOptions(protect=resource.protect, parent=resource.parent),
+            **_fields(resource),
             parent=resource.parent,
             dependencies=resource.dependencies,
             propertyDependencies={
@@ -78,6 +65,19 @@ def requests(resources: Sequence[Resource]) -> Requests:
         for resource in resources
     ]
     return Requests(tuple(resource_requests), analyzer_pb2.AnalyzeStackRequest(resources=stack_request))
+
+
+def _fields(resource: Resource) -> dict[str, Any]:
+    """Return the fields that the requests about a resource and about a stack share."""
+    options = analyzer_pb2.AnalyzerResourceOptions(protect=resource.protect, parent=resource.parent)
+    properties = _struct(resource.inputs)
+    return {
+        "type": resource.type,
+        "name": resource.name,
+        "urn": resource.urn,
+        "properties": properties,
+        "options": options,
+    }
 
 
 def preview_variables(project: str, stack: str, config: Mapping[str, Any]) -> dict[str, str]:

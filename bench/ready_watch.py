@@ -6,8 +6,7 @@ import threading
 import time
 
 from agentenv.cli.main import CommandError
-from agentenv.rehearsal.controlplane.client import Client
-from agentenv.rehearsal.scenario import pool_probe
+from agentenv.rehearsal.controlplane.client import Client, has_condition
 
 _TIMEOUT_SECONDS = 60.0
 
@@ -35,7 +34,7 @@ class ReadyWatch:
 
     def _follow(self, client: Client) -> None:
         for _, manifest in client.watch(self._path, self._ended):
-            if pool_probe.is_ready(manifest):
+            if has_condition(manifest):
                 with self._changed:
                     self._ready_times.setdefault(manifest["metadata"]["name"], time.monotonic())
                     self._changed.notify_all()

@@ -21,8 +21,8 @@ import psutil
 from agentenv.cli.main import CommandError
 from agentenv.core.classes.names import SANDBOXES, VOLUME_RETAINED
 from agentenv.local import processes
-from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.scenario import pool_probe, service_probe
+from agentenv.rehearsal.controlplane.client import Client, has_condition, until
+from agentenv.rehearsal.scenario import service_probe
 from agentenv.rehearsal.scenario.service_probe import Service
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import Stage, stage
@@ -101,7 +101,7 @@ def _burst(pool: WarmPool, callers: list[Service]) -> dict[str, int]:
         futures = [executor.submit(pool.create, callers[number % len(callers)]) for number in range(BURST)]
         names = [future.result() for future in futures]
     found = [pool.claim(name) for name in names]
-    sandboxes = [row["status"]["sandbox"]["name"] for row in found if pool_probe.is_ready(row)]
+    sandboxes = [row["status"]["sandbox"]["name"] for row in found if has_condition(row)]
     return {
         "asked": BURST,
         "ready": len(sandboxes),

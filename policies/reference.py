@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import fields
 
-from agentenv.policies.packs.configuration import camel, schema
+from pydantic.alias_generators import to_camel
+
+from agentenv.policies.packs.configuration import schema
 from agentenv.policies.packs.enforcement import OTHER_ENVIRONMENTS, PRODUCTION, Strictness
 from agentenv.policies.rules.registry import Rule, all_rules
 from agentenv.policies.verdicts import PACK_FINDINGS
@@ -76,7 +78,7 @@ def _configuration() -> Iterator[str]:
         "| key | type | default | meaning |",
         "|---|---|---|---|",
     )
-    defaults = {camel(field.name): field.default for field in fields(PolicyContext)}
+    defaults = {to_camel(field.name): field.default for field in fields(PolicyContext)}
     for key, properties in schema().items():
         # json.dumps shows tuples as lists
         shown = f"`{json.dumps(defaults[key])}`" if key in defaults else ""

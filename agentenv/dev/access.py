@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from agentenv.core.gateway.access_records import Alias, Record, record_of, to_item
+from agentenv.core.gateway.access_records import Alias, Record, record_of, row_of, to_item
 from agentenv.core.gateway.api_keys import digest, key_id, matches
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.service.gateway.access_table import AccessStore
@@ -56,12 +56,12 @@ class LocalAccessStore(AccessStore):
     def put(self, record: Record, now: datetime) -> None:
         """Create or replace a record."""
         document = json.dumps(to_item(record))
-        self._records.put_access(_LIVE, record.row, format_timestamp(now), document)
+        self._records.put_access(_LIVE, row_of(record), format_timestamp(now), document)
 
     def take_alias(self, alias: Alias, now: datetime) -> bool:
         """Store an alias unless it is another owner's; return whether it is stored."""
-        document = dict(self._records.access(_LIVE)).get(alias.row)
-        existing = record_of(alias.row, json.loads(document)) if document is not None else None
+        document = dict(self._records.access(_LIVE)).get(row_of(alias))
+        existing = record_of(row_of(alias), json.loads(document)) if document is not None else None
         if isinstance(existing, Alias) and existing.owner != alias.owner:
             rests_until = existing.rests_until()
             if rests_until is None or now < rests_until:

@@ -166,6 +166,18 @@ MOUNT, WRITE, ROOT = (
 )
 
 
+def refuse_plain_text(action: str, resource: str | list[str]) -> Document:
+    """Return a statement that denies requests without TLS."""
+    return {
+        "Sid": "RefusePlainText",
+        "Effect": "Deny",
+        "Principal": {"AWS": "*"},
+        "Action": action,
+        "Resource": resource,
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+
+
 def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Document:
     """Return the policy of a file system: clients mount with TLS, through an access point, never as root.
 
@@ -175,14 +187,7 @@ def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Doc
     group of the mount targets.
     """
     denials: list[Document] = [
-        {
-            "Sid": "RefusePlainText",
-            "Effect": "Deny",
-            "Principal": {"AWS": "*"},
-            "Action": "*",
-            "Resource": arn,
-            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        },
+        refuse_plain_text("*", arn),
         {
             "Sid": "RefuseRoot",
             "Effect": "Deny",

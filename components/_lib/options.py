@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pulumi
+from pydantic.alias_generators import to_camel
 
 # Returns the options of one child; `more`, if given, is merged into them.
 ChildOptions = Callable[..., pulumi.ResourceOptions]
@@ -43,9 +44,4 @@ def output_after(value: str, resources: Sequence[pulumi.Resource]) -> pulumi.Out
 
 def component_outputs(component: pulumi.ComponentResource) -> dict[str, object]:
     """Return the component's outputs under their names in the schema, which are the same in every language."""
-    return {_camel(name): getattr(component, name) for name in type(component).__annotations__}
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    return {to_camel(name): getattr(component, name) for name in type(component).__annotations__}

@@ -8,7 +8,7 @@ import pulumi
 from pulumi_aws import s3
 
 from agentenv.components._lib.aws_context import AwsContext
-from agentenv.components._lib.iam_policies import Document
+from agentenv.components._lib.iam_policies import Document, refuse_plain_text
 from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.planned_documents import PlannedDocument, PlannedDocuments, Reference
 from agentenv.components._lib.tags import Labels
@@ -101,12 +101,5 @@ def _document(settings: BucketSettings, aws: AwsContext, *values: Any) -> Docume
     arn = f"arn:{aws.partition}:s3:::{settings.name(aws)}"
     return policy_document(
         *settings.statements(aws, arn, *values),
-        {
-            "Sid": "RefusePlainText",
-            "Effect": "Deny",
-            "Principal": {"AWS": "*"},
-            "Action": "s3:*",
-            "Resource": [arn, f"{arn}/*"],
-            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        },
+        refuse_plain_text("s3:*", [arn, f"{arn}/*"]),
     )

@@ -7,7 +7,7 @@ resources with these tags, and to change or delete only resources that have them
 from typing import Any
 
 from agentenv.components._lib.aws_context import AwsContext
-from agentenv.components._lib.iam_policies import Document
+from agentenv.components._lib.iam_policies import Document, refuse_plain_text
 from agentenv.core.iam.documents import policy_document
 from agentenv.core.iam.principals import SPOT, SPOT_ROLE
 
@@ -198,14 +198,7 @@ def queue_policy(queue: str, rules: list[str]) -> Document:
             "Resource": queue,
             "Condition": {"ArnEquals": {"aws:SourceArn": sorted(rules)}},
         },
-        {
-            "Sid": "RefusePlainText",
-            "Effect": "Deny",
-            "Principal": {"AWS": "*"},
-            "Action": "sqs:*",
-            "Resource": queue,
-            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        },
+        refuse_plain_text("sqs:*", queue),
     )
 
 

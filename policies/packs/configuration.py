@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pydantic.alias_generators import to_camel
+
 from agentenv.core.capabilities.unknown_values import as_list, as_mapping
 from agentenv.core.nodes.tiers import GPU_PLUGIN
 from agentenv.policies.packs.enforcement import LEVELS, Enforcement, Level, Strictness, default_strictness
@@ -48,12 +50,6 @@ class Configuration:
     mistakes: tuple[str, ...] = ()
 
 
-def camel(name: str) -> str:
-    """Return a Python name in camel case, as JSON has it."""
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
 def schema() -> dict[str, dict[str, Any]]:
     """Return the JSON schema of each key of the configuration."""
     own: dict[str, dict[str, Any]] = {
@@ -78,7 +74,7 @@ def schema() -> dict[str, dict[str, Any]]:
         "labels": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Labels to add."},
     }
     context = {
-        camel(each.name): {**_SCHEMAS[str(each.type)], "description": each.metadata["description"]}
+        to_camel(each.name): {**_SCHEMAS[str(each.type)], "description": each.metadata["description"]}
         for each in fields(PolicyContext)
         if each.name != "settings"
     }
@@ -91,7 +87,7 @@ def read(raw: Mapping[str, object], environment: str, settings: Settings | None 
     environment = str(raw.get("environment") or environment)
     context = replace(from_settings(settings), environment=environment)
     for each in fields(PolicyContext):
-        key = camel(each.name)
+        key = to_camel(each.name)
         if key in raw and each.name not in {"environment", "settings"}:
             value = raw[key]
             items = as_list(value)

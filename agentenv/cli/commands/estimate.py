@@ -15,6 +15,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentenv.cli.arguments import add_stack_options
 from agentenv.cli.main import OK, CommandError
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ MAX_USERS = 10_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--stack", "-s", metavar="S", help="a stack of the nearest Pulumi.yaml")
-    which.add_argument("--file", "-f", metavar="F", type=Path, help="another stack file, Pulumi.<stack>.yaml")
+    add_stack_options(parser)
     parser.add_argument(
         "--users", type=parse_user_counts, metavar="N[,N…]", help="numbers of users (default: as the stack expects)"
     )

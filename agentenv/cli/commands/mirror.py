@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentenv.cli.arguments import add_stack_options
 from agentenv.cli.main import FAILED, OK, CommandError
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--stack", "-s", metavar="S", help="the stack: stacks/Pulumi.<S>.yaml")
-    which.add_argument("--file", "-f", metavar="F", type=Path, help="another stack file, Pulumi.<stack>.yaml")
+    add_stack_options(parser)
     parser.add_argument(
         "--from", dest="source", metavar="M", help="an address or folder with copies (default: the public addresses)"
     )

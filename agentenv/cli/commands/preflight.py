@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentenv.cli.arguments import add_stack_options
 from agentenv.cli.main import FAILED, OK
 from agentenv.cli.terminal_text import text_width
 
@@ -31,9 +31,7 @@ MIN_WIDTH = 40
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--stack", "-s", metavar="S", help="a stack of the nearest Pulumi.yaml")
-    which.add_argument("--file", "-f", metavar="F", type=Path, help="another stack file, Pulumi.<stack>.yaml")
+    add_stack_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
 
 

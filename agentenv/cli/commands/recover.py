@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentenv.cli.arguments import add_stack_options
 from agentenv.cli.main import FAILED, OK, CommandError
 
 if TYPE_CHECKING:
@@ -32,15 +33,7 @@ _SHOWN = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--stack", "-s", metavar="S", help="the stack with the new cluster, of the nearest Pulumi.yaml")
-    which.add_argument(
-        "--file",
-        "-f",
-        metavar="F",
-        type=Path,
-        help="its stack file, Pulumi.<stack>.yaml, of the Pulumi.yaml nearest to it",
-    )
+    add_stack_options(parser, "the stack with the new cluster, of the nearest Pulumi.yaml")
     parser.add_argument(
         "--table", metavar="NAME", help="the ledger's table of the lost environment (default: that of the stack)"
     )

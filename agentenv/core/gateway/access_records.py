@@ -37,11 +37,6 @@ class ApiKey:
     revoked: bool = False
     workspace: str = ""  # of a link to attach: the only workspace that it admits to
 
-    @property
-    def row(self) -> str:
-        """Return the name of its row."""
-        return f"key#{self.id}"
-
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -57,11 +52,6 @@ class Link:
     expires: datetime
     revoked: bool = False
 
-    @property
-    def row(self) -> str:
-        """Return the name of its row."""
-        return f"link#{self.id}"
-
 
 @dataclass(frozen=True, slots=True)
 class EndedSession:
@@ -71,11 +61,6 @@ class EndedSession:
     owner: str
     expires: datetime
     revoked: bool = True
-
-    @property
-    def row(self) -> str:
-        """Return the name of its row."""
-        return f"session#{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +75,6 @@ class Alias:
     freed: datetime | None = None  # when an admin freed it: browsers may hold data of its former owner
     expires: datetime = LATEST
     revoked: bool = False
-
-    @property
-    def row(self) -> str:
-        """Return the name of its row."""
-        return f"alias#{self.id}"
 
     def rests_until(self) -> datetime | None:
         """Return when others may take it; None where it was not freed."""
@@ -121,11 +101,6 @@ class BreakGlass:
         """Return the id of its row."""
         return f"{self.workspace}/{self.operator}"
 
-    @property
-    def row(self) -> str:
-        """Return the name of its row."""
-        return f"glass#{self.id}"
-
 
 ApprovalState = Literal["asked", "approved", "denied", "expired"]
 
@@ -148,13 +123,21 @@ class Approval:
     until: datetime | None = None  # of an approval for an hour
     revoked: bool = False
 
-    @property
-    def row(self) -> str:
-        """Return the name of its row."""
-        return f"approval#{self.id}"
-
 
 Record = ApiKey | Link | EndedSession | Alias | BreakGlass | Approval
+_KINDS: Mapping[type[Record], str] = {
+    ApiKey: "key",
+    Link: "link",
+    EndedSession: "session",
+    Alias: "alias",
+    BreakGlass: "glass",
+    Approval: "approval",
+}
+
+
+def row_of(record: Record) -> str:
+    """Return the name of the row of a record."""
+    return f"{_KINDS[type(record)]}#{record.id}"
 
 
 def to_item(record: Record) -> dict[str, Any]:

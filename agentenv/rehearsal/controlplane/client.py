@@ -248,6 +248,12 @@ class Client:
         return headers
 
 
+def has_condition(resource: Object, condition: str = "Ready") -> bool:
+    """Return whether a condition of an object is true."""
+    rows = (resource.get("status") or {}).get("conditions") or ()
+    return any((row["type"], row["status"]) == (condition, "True") for row in rows)
+
+
 def until(
     condition: Callable[[], Any], seconds: float, *, every: float = 0.02, failed: Callable[[], str | None] | None = None
 ) -> Any:

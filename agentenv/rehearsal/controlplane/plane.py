@@ -24,7 +24,7 @@ import psutil
 from agentenv.local import processes
 from agentenv.rehearsal.controlplane import eks_controllers, kubeconfig, preinstalled, programs, restarts
 from agentenv.rehearsal.controlplane.auth.certificates import Authority
-from agentenv.rehearsal.controlplane.client import Client, Credentials, until
+from agentenv.rehearsal.controlplane.client import Client, Credentials, has_condition, until
 from agentenv.rehearsal.controlplane.nodes import kwok_stages
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.rehearsal.controlplane.pods import real_pods
@@ -114,7 +114,7 @@ class ControlPlane:
 
     def _node_is_ready(self, name: str) -> bool:
         node = self.client.get(f"/api/v1/nodes/{name}")
-        ready = any(row["type"] == "Ready" and row["status"] == "True" for row in node["status"].get("conditions", ()))
+        ready = has_condition(node)
         # The controller manager removes condition taints a moment later
         return ready and not any(row["key"].startswith("node.kubernetes.io/") for row in node["spec"].get("taints", ()))
 

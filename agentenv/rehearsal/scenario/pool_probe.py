@@ -22,7 +22,7 @@ from agentenv.core.classes.names import EXTENSIONS, SANDBOXES
 from agentenv.core.service.deployment import FILE
 from agentenv.core.service.rbac import NAME
 from agentenv.core.workspaces.claims import claim
-from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.client import Client, has_condition, until
 from agentenv.rehearsal.scenario import command_probe, gateway_probe, service_probe, storage_probe
 from agentenv.rehearsal.scenario.storage_probe import ProbeFailed
 
@@ -136,7 +136,7 @@ def ready_claim(client: Client, pool: Object) -> Iterator[tuple[Object, float]]:
     began = time.monotonic()
     client.create(document)
     try:
-        ready = until(lambda: is_ready(client.get(path)), _TIMEOUT_SECONDS, every=_TICK_SECONDS)
+        ready = until(lambda: has_condition(client.get(path)), _TIMEOUT_SECONDS, every=_TICK_SECONDS)
         seconds = time.monotonic() - began
         if not ready:
             conditions = (client.get(path).get("status") or {}).get("conditions") or "nothing"
@@ -188,12 +188,6 @@ def _placement(client: Client) -> Object:
             tolerations = [{"operator": "Equal", **taint} for taint in taints]
             return {"nodeSelector": {"karpenter.sh/nodepool": pool["metadata"]["name"]}, "tolerations": tolerations}
     return {}
-
-
-def is_ready(resource: Object) -> bool:
-    """Return whether an object's conditions include Ready."""
-    rows = (resource.get("status") or {}).get("conditions") or []
-    return any((row["type"], row["status"]) == ("Ready", "True") for row in rows)
 
 
 def _class_of(pool: Object) -> str:

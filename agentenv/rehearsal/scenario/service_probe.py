@@ -21,7 +21,7 @@ from agentenv.config.sections.service import Service as Settings
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import EXTENSIONS, namespace
 from agentenv.core.service.rbac import NAME
-from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.client import Client, has_condition, until
 from agentenv.rehearsal.controlplane.pods import listen_addresses
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
 from agentenv.rehearsal.scenario import command_probe, gateway_probe, storage_probe
@@ -96,7 +96,7 @@ def is_deployed(client: Client) -> bool:
 def addresses(client: Client, plane: Path) -> list[str]:
     """Return the addresses of its Ready pods."""
     pods = client.get(f"/api/v1/namespaces/{NAME}/pods")["items"]
-    ready = [pod for pod in pods if _is_ready(pod) and "deletionTimestamp" not in pod["metadata"]]
+    ready = [pod for pod in pods if has_condition(pod) and "deletionTimestamp" not in pod["metadata"]]
     urls = [listen_addresses.address(plane, pod["metadata"]["uid"], "--port") for pod in ready]
     return [url for url in urls if url is not None]
 
@@ -249,11 +249,6 @@ def _wait_until_deleted(client: Client, workspace: Object) -> None:
 def _volumes(client: Client, workspace: Object) -> list[Object]:
     query = {"labelSelector": f"sandbox.users.io/workspace={workspace['id']}"}
     return client.get("/api/v1/persistentvolumes", **query)["items"]
-
-
-def _is_ready(pod: Object) -> bool:
-    rows = (pod.get("status") or {}).get("conditions") or []
-    return any((row["type"], row["status"]) == ("Ready", "True") for row in rows)
 
 
 def _problem_text(error: urllib.error.HTTPError) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentenv.core.classes.names import SANDBOXES
-from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.client import Client, has_condition, until
 
 Object = dict[str, Any]
 
@@ -61,7 +61,7 @@ def _set_operating_mode(client: Client, ready: Object, mode: str) -> None:
     path = client.path(sandbox)
     client.merge(path, {"spec": {"operatingMode": mode}})
     condition = "Suspended" if mode == "Suspended" else "Ready"
-    if not until(lambda: _has_condition(client.get(path), condition), _TIMEOUT_SECONDS):
+    if not until(lambda: has_condition(client.get(path), condition), _TIMEOUT_SECONDS):
         conditions = (client.get(path).get("status") or {}).get("conditions") or "nothing"
         raise ProbeFailed(f"{sandbox['metadata']['name']} was set to {mode} and is not; its conditions: {conditions}")
 
@@ -70,8 +70,3 @@ def _sandbox(client: Client, ready: Object) -> Object:
     metadata = ready["metadata"]
     name = ready["status"]["sandbox"]["name"]
     return client.get(f"/apis/{SANDBOXES}/namespaces/{metadata['namespace']}/sandboxes/{name}")
-
-
-def _has_condition(resource: Object, condition: str) -> bool:
-    rows = (resource.get("status") or {}).get("conditions") or []
-    return any((row["type"], row["status"]) == (condition, "True") for row in rows)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from agentenv.core.gateway.access_records import Alias, ApiKey, Approval, BreakGlass, Link, Record
+from agentenv.core.gateway.access_records import Alias, ApiKey, Approval, BreakGlass, Link, Record, row_of
 from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
 from agentenv.service.aws.remote import Remote
 from agentenv.service.gateway.access_table import AccessStore
@@ -85,10 +85,10 @@ class AccessCache:
         except (AwsUnavailableError, AwsRefusedError) as failure:
             _LOG.warning("the table of access cannot be read", extra={"facts": {"why": str(failure)}})
             return
-        changed = [record for record in records if self._records.get(record.row) != record]
+        changed = [record for record in records if self._records.get(row_of(record)) != record]
         if whole:
             self._records, self._loaded_at = {}, began
-        self._records |= {record.row: record for record in records}
+        self._records |= {row_of(record): record for record in records}
         self._read_at, self._since = began, at - OVERLAP
         if changed:
             self.on_change(changed)
@@ -170,7 +170,7 @@ class AccessCache:
 
     def note_use(self, key: ApiKey) -> None:
         """Note that a key is used now."""
-        self._used[key.row] = self._now()
+        self._used[row_of(key)] = self._now()
 
     async def put(self, record: Record) -> None:
         """Store a record, which this replica knows at once and the others within seconds."""
@@ -179,7 +179,7 @@ class AccessCache:
         except (AwsUnavailableError, AwsRefusedError) as failure:
             _LOG.warning("the table of access cannot be written", extra={"facts": {"why": str(failure)}})
             raise _unavailable() from failure
-        self._records[record.row] = record
+        self._records[row_of(record)] = record
         self.on_change([record])
 
     async def take_alias(self, alias: Alias) -> bool:
@@ -189,7 +189,7 @@ class AccessCache:
         except (AwsUnavailableError, AwsRefusedError) as failure:
             raise _unavailable() from failure
         if taken:
-            self._records[alias.row] = alias
+            self._records[row_of(alias)] = alias
         return taken
 
     async def use_once(self, code: str, until: datetime) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from agentenv.core.gateway.access_records import ENDED_FOR, RESTS_FOR, Alias, Record, record_of, to_item
+from agentenv.core.gateway.access_records import ENDED_FOR, RESTS_FOR, Alias, Record, record_of, row_of, to_item
 from agentenv.core.gateway.access_table import BY_CHANGE, CHANGED, ENTERED, EXPIRES, LIVE, PART, ROW, USED
 from agentenv.core.values.timestamps import format_timestamp
 from agentenv.service.aws import clients as aws
@@ -185,4 +185,4 @@ class AccessTable(AccessStore):
 def _row(record: Record, now: datetime) -> dict[str, Any]:
     delete_after = int((record.expires + ENDED_FOR).timestamp())
     changed = format_timestamp(now)
-    return {PART: LIVE, ROW: record.row, CHANGED: changed, "record": to_item(record), EXPIRES: delete_after}
+    return {PART: LIVE, ROW: row_of(record), CHANGED: changed, "record": to_item(record), EXPIRES: delete_after}

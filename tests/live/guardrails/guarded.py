@@ -16,8 +16,7 @@ from agentenv.core.service.home_metering import HomeFolder, ScanJob, job
 from agentenv.core.workspaces import claims, swarms
 from agentenv.core.workspaces.seats import SeatPlan
 from agentenv.core.workspaces.swarms import Swarm
-from agentenv.rehearsal.controlplane.client import Client, Credentials, until
-from agentenv.rehearsal.scenario.pool_probe import is_ready
+from agentenv.rehearsal.controlplane.client import Client, Credentials, has_condition, until
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
 
@@ -126,7 +125,7 @@ class Guarded:
         def there() -> bool:
             pods = self.admin.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
             free = [pod for pod in pods if USER_LABEL not in pod["metadata"]["labels"]]
-            found[:] = [pod for pod in free if "deletionTimestamp" not in pod["metadata"] and is_ready(pod)]
+            found[:] = [pod for pod in free if "deletionTimestamp" not in pod["metadata"] and has_condition(pod)]
             return len(free) == len(found) == IDLE
 
         assert until(there, TIMEOUT), found

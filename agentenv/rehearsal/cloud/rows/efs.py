@@ -9,6 +9,7 @@ from agentenv.rehearsal.cloud.iam import policy_documents
 from agentenv.rehearsal.cloud.request_context import OperationHandler
 from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.eks_common import principal_exists
+from agentenv.rehearsal.cloud.rows.kms import find_key
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.request_context import RequestContext
@@ -54,20 +55,12 @@ def create(context: RequestContext) -> dict[str, Any]:
     if key := parameters.get("KmsKeyId"):
         if not parameters.get("Encrypted"):
             raise _bad_request("A KMS key is for an encrypted file system only: set Encrypted.")
-        key_record = _key(context, key)
+        key_record = find_key(context, key)
         if key_record is None or key_record.key_state != "Enabled":
             raise AwsError("BadRequest", f"The KMS key {key} could not be found or is not usable.", 400)
         parameters = {**parameters, "KmsKeyId": key_record.arn}
     created = context.result(parameters)
     return _described_file_system(context, created["FileSystemId"])
-
-
-def _key(context: RequestContext, key: str) -> Any:
-    keys = context.backend("kms").keys
-    if "alias/" in key:
-        alias = "alias/" + key.partition("alias/")[2]
-        return next((record for record in keys.values() if alias in record.aliases), None)
-    return keys.get(key.rpartition("/")[2])
 
 
 def _described_file_system(context: RequestContext, name: str) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def put_policy(context: RequestContext) -> Response:
     return context.forward()
 
 
-def _key(context: RequestContext, named: str) -> Any:
+def find_key(context: RequestContext, named: str) -> Any:
     """Return the key of an identifier, an ARN or an alias."""
     keys = context.backend("kms").keys
     if "alias/" in named:
@@ -79,7 +79,7 @@ def _key(context: RequestContext, named: str) -> Any:
 
 def check_usable(context: RequestContext) -> Response:
     """Refuse operations on a key that waits for deletion."""
-    key = _key(context, context.parameters.get("TargetKeyId") or context.parameters.get("KeyId") or "")
+    key = find_key(context, context.parameters.get("TargetKeyId") or context.parameters.get("KeyId") or "")
     if key is not None and key.key_state == PENDING:
         raise AwsError("KMSInvalidStateException", f"{key.arn} is pending deletion.", 400)
     return context.forward()
@@ -101,7 +101,7 @@ def schedule_deletion(context: RequestContext) -> Response | dict[str, Any]:
     if not 7 <= days <= 30:
         text = f"PendingWindowInDays must be between 7 and 30 (inclusive), not {days}."
         raise AwsError("ValidationException", text, 400)
-    key = _key(context, context.parameters["KeyId"])
+    key = find_key(context, context.parameters["KeyId"])
     if key is None or key.key_state == PENDING:
         return check_usable(context)
     # Moto knows the key by its id only, and AWS tells its ARN.
@@ -112,7 +112,7 @@ def enable_rotation(context: RequestContext) -> Response:
     """Enable rotation with its period, which moto does not store."""
     response = check_usable(context)
     if response.ok:
-        key = _key(context, context.parameters["KeyId"])
+        key = find_key(context, context.parameters["KeyId"])
         key.rotation_days = context.parameters.get("RotationPeriodInDays", getattr(key, "rotation_days", ROTATION_DAYS))
         key.rotation_since = datetime.now(UTC)
     return response
@@ -121,7 +121,7 @@ def enable_rotation(context: RequestContext) -> Response:
 def rotation_status(context: RequestContext) -> dict[str, Any]:
     """Return whether a key is rotated, how often and when next."""
     status = context.result()
-    key = _key(context, context.parameters["KeyId"])
+    key = find_key(context, context.parameters["KeyId"])
     if not status["KeyRotationEnabled"]:
         return {"KeyRotationEnabled": False, "KeyId": key.arn}
     days = getattr(key, "rotation_days", ROTATION_DAYS)
@@ -136,7 +136,7 @@ def rotation_status(context: RequestContext) -> dict[str, Any]:
 
 def get_public_key(context: RequestContext) -> Response:
     """Return the public key of an asymmetric key."""
-    key = _key(context, context.parameters["KeyId"])
+    key = find_key(context, context.parameters["KeyId"])
     if key is not None and not key.key_spec.startswith(ASYMMETRIC):
         raise AwsError(
             "UnsupportedOperationException", f"{key.arn} key spec is {key.key_spec}, which is symmetric.", 400

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentenv.rehearsal.controlplane.client import PodApi
+from agentenv.rehearsal.controlplane.client import PodApi, has_condition
 from agentenv.rehearsal.controlplane.pods import listen_addresses
 
 Object = dict[str, Any]
@@ -34,7 +34,7 @@ def endpoints(client: PodApi, plane: Path, service: Object, port: int) -> Iterat
     for pod in client.request("GET", path, query={"labelSelector": labels})["items"]:
         target = _number(pod, rows[0].get("targetPort") or port)
         flag = _flag(pod, target)
-        if target is None or flag is None or not _is_ready(pod):
+        if target is None or flag is None or not has_condition(pod):
             continue
         address = listen_addresses.address(plane, pod["metadata"]["uid"], flag)
         if address is not None:
@@ -54,8 +54,3 @@ def _flag(pod: Object, port: int | None) -> str | None:
     """Return the flag by which the program was given a port."""
     arguments = pod["spec"]["containers"][0].get("args") or ()
     return next((text.partition("=")[0] for text in arguments if text.endswith(f"={port}")), None)
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(row["type"] == "Ready" and row["status"] == "True" for row in conditions)

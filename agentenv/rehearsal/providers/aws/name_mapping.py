@@ -18,6 +18,11 @@ class NoMember(Exception):
     """The API's structure has no member for a property."""
 
 
+def attribute_text(value: Any) -> str:
+    """Return the text of an attribute of APIs whose attributes are all texts."""
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
 def member(members: Iterable[str], name: str) -> str | None:
     """Return the member for a property name: the same letters, else the plural or the singular."""
     folded = {m.lower(): m for m in members}

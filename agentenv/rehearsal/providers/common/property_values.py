@@ -44,6 +44,13 @@ def has_unknown(value: object) -> bool:
     return value is UNKNOWN
 
 
+def without_none(value: Any) -> Any:
+    """Return a value without its None parts, at every level."""
+    if isinstance(value, dict):
+        return {key: without_none(item) for key, item in value.items() if item is not None}
+    return [without_none(item) for item in value] if isinstance(value, list) else value
+
+
 def decode(struct: struct_pb2.Struct) -> tuple[dict[str, Any], frozenset[Path]]:
     """Return the plain values of a structure, and the paths of its secrets."""
     secrets: set[Path] = set()

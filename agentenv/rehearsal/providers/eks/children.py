@@ -13,12 +13,7 @@ import pulumi
 from pulumi.output import UNKNOWN
 from pulumi.runtime import invoke_output, is_dry_run
 
-
-def without_none(value: Any) -> Any:
-    """Return a value without its None parts, which the SDK would send as nulls below the top level."""
-    if isinstance(value, dict):
-        return {key: without_none(item) for key, item in value.items() if item is not None}
-    return [without_none(item) for item in value] if isinstance(value, list) else value
+from agentenv.rehearsal.providers.common.property_values import without_none
 
 
 class Child(pulumi.CustomResource):

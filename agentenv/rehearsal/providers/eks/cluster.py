@@ -13,9 +13,10 @@ from typing import Any, Final
 import pulumi
 from pulumi.runtime import is_dry_run
 
+from agentenv.rehearsal.providers.common.property_values import without_none
 from agentenv.rehearsal.providers.eks import access_entries, fargate, readiness, security_groups
 from agentenv.rehearsal.providers.eks.addons import VpcCniAddon, default_addon
-from agentenv.rehearsal.providers.eks.children import Child, ChildFactory, existing_resource, without_none
+from agentenv.rehearsal.providers.eks.children import Child, ChildFactory, existing_resource
 from agentenv.rehearsal.providers.eks.cluster_outputs import ClusterParts, outputs
 from agentenv.rehearsal.providers.eks.inputs import FARGATE, UnsupportedInputs, check_known_inputs, check_values
 from agentenv.rehearsal.providers.eks.kubeconfig import kubeconfig, region_of, to_json

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.providers.eks.children import without_none
+from agentenv.rehearsal.providers.common.property_values import without_none
 from agentenv.rehearsal.providers.eks.kubeconfig import to_json
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentenv.config import Settings
-from agentenv.core.gateway.access_records import Approval, record_of, to_item
+from agentenv.core.gateway.access_records import Approval, record_of, row_of, to_item
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.dev.settings import default_settings
 from agentenv.service.approvals import approvals as module
@@ -202,9 +202,9 @@ def test_a_record_is_read_as_it_was_written_and_an_unknown_state_approves_nothin
         "0" * 16, MINE, "u-me", "run", "x", "key.1", START, START, START, "approved", "u-me", START + timedelta(hours=1)
     )
     item = to_item(record)
-    assert record_of(record.row, item) == record
-    assert record_of(record.row, {**item, "state": "granted"}) is None
-    assert record_of(record.row, {**item, "held_until": "soon"}) is None
+    assert record_of(row_of(record), item) == record
+    assert record_of(row_of(record), {**item, "state": "granted"}) is None
+    assert record_of(row_of(record), {**item, "held_until": "soon"}) is None
 
 
 def test_acting_tools_need_approval_in_a_class_and_named_tools_everywhere() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from agentenv.core.gateway.access_records import Alias, ApiKey, Record
+from agentenv.core.gateway.access_records import Alias, ApiKey, Record, row_of
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.gateway.access_table import AccessStore
 
@@ -23,16 +23,16 @@ class MemoryStore(AccessStore):
 
     def put(self, record: Record, now: datetime) -> None:
         self._answer()
-        self.rows[record.row] = now, record
+        self.rows[row_of(record)] = now, record
 
     def take_alias(self, alias: Alias, now: datetime) -> bool:
         self._answer()
-        existing = self.rows[alias.row][1] if alias.row in self.rows else None
+        existing = self.rows[row_of(alias)][1] if row_of(alias) in self.rows else None
         if isinstance(existing, Alias) and existing.owner != alias.owner:
             rests_until = existing.rests_until()
             if rests_until is None or now < rests_until:
                 return False
-        self.rows[alias.row] = now, alias
+        self.rows[row_of(alias)] = now, alias
         return True
 
     def changed_since(self, since: datetime | None) -> list[Record]:

@@ -6,7 +6,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agentenv.core.gateway.access_records import RESTS_FOR, Alias, ApiKey, BreakGlass, EndedSession, Link, Record
+from agentenv.core.gateway.access_records import (
+    RESTS_FOR,
+    Alias,
+    ApiKey,
+    BreakGlass,
+    EndedSession,
+    Link,
+    Record,
+    row_of,
+)
 from agentenv.service.gateway.access_table import AccessTable
 from tests.fast.service.gateway.conftest import TABLE
 
@@ -23,7 +32,7 @@ def test_records_are_read_as_they_were_stored(table: AccessTable) -> None:
     records: list[Record] = [ALIAS, GLASS, KEY, LINK, ENDED]
     for record in records:
         table.put(record, NOW)
-    assert sorted(table.changed_since(None), key=lambda record: record.row) == records
+    assert sorted(table.changed_since(None), key=row_of) == records
 
 
 def test_only_records_that_changed_are_read_again(table: AccessTable) -> None:
@@ -35,7 +44,7 @@ def test_only_records_that_changed_are_read_again(table: AccessTable) -> None:
 
 def test_the_last_use_is_recorded_on_a_key_that_exists_and_is_no_change(table: AccessTable) -> None:
     table.put(KEY, NOW)
-    table.touch({KEY.row: LATER, "key#gone": LATER})
+    table.touch({row_of(KEY): LATER, "key#gone": LATER})
     (record,) = table.changed_since(None)
     assert isinstance(record, ApiKey)
     assert record.last_used == LATER
@@ -70,7 +79,7 @@ def test_rows_that_cannot_be_read_are_omitted(table: AccessTable, client: Any) -
 
 def test_a_record_without_its_revocation_counts_as_revoked(table: AccessTable, client: Any) -> None:
     table.put(KEY, NOW)
-    key = {"part": {"S": "live"}, "row": {"S": KEY.row}}
+    key = {"part": {"S": "live"}, "row": {"S": row_of(KEY)}}
     client.update_item(
         TableName=TABLE,
         Key=key,

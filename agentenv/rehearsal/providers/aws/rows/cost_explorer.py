@@ -18,6 +18,7 @@ from agentenv.rehearsal.providers.aws.row import (
     Tagging,
 )
 from agentenv.rehearsal.providers.aws.value_kinds import JSON, one_of
+from agentenv.rehearsal.providers.common.property_values import without_none
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.providers.aws.operation import Operation
@@ -77,13 +78,6 @@ COST_ALLOCATION_TAG = ResourceType(
 PARTS: Final = ("And", "CostCategories", "Dimensions", "Not", "Or", "Tags")
 
 
-def _without_empty(value: Any) -> Any:
-    """Return a value without its empty parts."""
-    if isinstance(value, dict):
-        return {key: _without_empty(item) for key, item in value.items() if item is not None}
-    return [_without_empty(item) for item in value] if isinstance(value, list) else value
-
-
 def _normalized(specification: Mapping[str, Any] | None) -> str | None:
     """Return a specification as the official provider reads it: with every possible part, even if empty."""
     if not specification:
@@ -104,7 +98,7 @@ def _create_monitor(op: Operation) -> Mapping[str, Any]:
     if op.inputs.get("monitorDimension"):
         monitor["MonitorDimension"] = op.inputs["monitorDimension"]
     if op.inputs.get("monitorSpecification"):
-        monitor["MonitorSpecification"] = _without_empty(json.loads(op.inputs["monitorSpecification"]))
+        monitor["MonitorSpecification"] = without_none(json.loads(op.inputs["monitorSpecification"]))
     return op.call("CreateAnomalyMonitor", AnomalyMonitor=monitor)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from agentenv.rehearsal.providers.aws.name_mapping import attribute_text
 from agentenv.rehearsal.providers.aws.row import AutoName, CustomCreate, CustomStep, ReadCall, ResourceType, Tagging
 from agentenv.rehearsal.providers.aws.value_kinds import between, exactly_one, one_of
 
@@ -33,11 +34,7 @@ TARGET_ATTRIBUTES: Final[Attributes] = {
 
 def _attributes(op: Operation, names: Attributes) -> list[dict[str, str]]:
     parameters = {key: op.inputs.get(name) for name, key in names.items()}
-    return [{"Key": key, "Value": _text(value)} for key, value in parameters.items() if value is not None]
-
-
-def _text(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+    return [{"Key": key, "Value": attribute_text(value)} for key, value in parameters.items() if value is not None]
 
 
 def _values(rows: list[Mapping[str, str]], names: Attributes) -> dict[str, Any]:
@@ -215,7 +212,7 @@ def _number(name: str) -> Any:
 
 
 def _word(name: str) -> Any:
-    return lambda _, document: _text(document[name]) if document.get(name) is not None else None
+    return lambda _, document: attribute_text(document[name]) if document.get(name) is not None else None
 
 
 TARGET_GROUP = ResourceType(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import api_calls, name_mapping
 from agentenv.rehearsal.providers.aws.api_calls import CloudError
+from agentenv.rehearsal.providers.aws.name_mapping import attribute_text
 from agentenv.rehearsal.providers.aws.row import (
     AutoName,
     Call,
@@ -46,13 +47,9 @@ ATTRIBUTES: Final = {
 }
 
 
-def _attribute_text(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
-
-
 def _create_queue(op: Operation) -> Mapping[str, Any]:
     attributes = {
-        member: _attribute_text(op.inputs[n]) for n, member in ATTRIBUTES.items() if op.inputs.get(n) is not None
+        member: attribute_text(op.inputs[n]) for n, member in ATTRIBUTES.items() if op.inputs.get(n) is not None
     }
     if op.inputs.get("fifoQueue"):
         attributes["FifoQueue"] = "true"
@@ -66,7 +63,7 @@ def _set_attributes(op: Operation) -> None:
     if op.creating:
         return
     changed = {name: op.inputs.get(name) for name in ATTRIBUTES if name in op.changed}
-    attributes = {ATTRIBUTES[name]: "" if value is None else _attribute_text(value) for name, value in changed.items()}
+    attributes = {ATTRIBUTES[name]: "" if value is None else attribute_text(value) for name, value in changed.items()}
     op.call("SetQueueAttributes", QueueUrl=op.id, Attributes=attributes)
 
 
