@@ -21,8 +21,8 @@ from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import terminal_progress
 from bench import stacks
-from bench.relay import Relay, connect_every_host
 from bench.warm_pool import WarmPool, each, paced
+from tests.relay import Relay, connect_every_host
 
 Object = dict[str, Any]
 

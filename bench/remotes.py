@@ -21,7 +21,7 @@ from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.ports import HOST
 from agentenv.rehearsal.issuer import RehearsalIssuer
 from agentenv.rehearsal.stage.stage import Stage
-from bench.relay import Relay
+from tests.relay import Relay
 
 Object = dict[str, Any]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -129,21 +130,47 @@ def test_volumes_of_a_deleted_swarm_are_dated_at_once(cluster: SimulatedCluster)
     assert cluster.objects == objects
 
 
-@pytest.mark.parametrize("keep_for", [RETENTION, timedelta(0)])
-def test_a_deletion_that_is_killed_at_any_step_keeps_recorded_timestamps(keep_for: timedelta) -> None:
-    change, start, recorded = 0, START + SETTLED, dict[str, str]()
-    while True:
-        change += 1
+def kill(cluster: SimulatedCluster, change: int) -> None:
+    seen = [0]
+
+    def count_and_kill(_: int) -> None:
+        seen[0] += 1
+        if seen[0] == change:
+            raise Killed
+
+    cluster.before = count_and_kill
+
+
+def stop_killing(cluster: SimulatedCluster) -> None:
+    cluster.before = lambda _: None
+
+
+def killed_at_each_step(
+    action: Callable[[SimulatedCluster], object], *prepare: Callable[[SimulatedCluster], object], steps: int = 10
+) -> Iterator[tuple[SimulatedCluster, dict[str, str]]]:
+    """Yield a cluster for each of more than so many steps at which an action is killed, and the volumes before it."""
+    for change in itertools.count(1):
         cluster = SimulatedCluster()
         create(cluster)
+        before = volumes(cluster)
+        for each in prepare:
+            each(cluster)
         kill(cluster, change)
         try:
-            delete(cluster, keep_for, start)
+            action(cluster)
         except Killed:
-            recorded = deletions(cluster)
+            stop_killing(cluster)
+            yield cluster, before
         else:
-            break
-        stop_killing(cluster)
+            assert change > steps
+            return
+
+
+@pytest.mark.parametrize("keep_for", [RETENTION, timedelta(0)])
+def test_a_deletion_that_is_killed_at_any_step_keeps_recorded_timestamps(keep_for: timedelta) -> None:
+    start, recorded = START + SETTLED, dict[str, str]()
+    for cluster, _ in killed_at_each_step(lambda cluster: delete(cluster, keep_for, start)):
+        recorded = deletions(cluster)
         delete(cluster, keep_for, start + timedelta(minutes=1))
         assert len(deletions(cluster)) == len(cluster.names(VOLUMES)) == 4
         assert deletions(cluster).items() >= recorded.items()
@@ -183,36 +210,8 @@ def test_additional_members_of_a_restored_swarm_have_new_homes(cluster: Simulate
     assert (swarm_outcome.requested_count(pool), swarm_outcome.handed_over_count(pool)) == (5, 5)
 
 
-def kill(cluster: SimulatedCluster, change: int) -> None:
-    seen = [0]
-
-    def count_and_kill(_: int) -> None:
-        seen[0] += 1
-        if seen[0] == change:
-            raise Killed
-
-    cluster.before = count_and_kill
-
-
-def stop_killing(cluster: SimulatedCluster) -> None:
-    cluster.before = lambda _: None
-
-
 def test_a_deletion_that_is_killed_at_any_step_can_be_repeated() -> None:
-    change = 0
-    while True:
-        change += 1
-        cluster = SimulatedCluster()
-        create(cluster)
-        before = volumes(cluster)
-        kill(cluster, change)
-        try:
-            delete(cluster)
-        except Killed:
-            pass
-        else:
-            break
-        stop_killing(cluster)
+    for cluster, before in killed_at_each_step(delete):
         # A pass meanwhile destroys nothing and deletes no member.
         claims = cluster.names(CLAIMS)
         passes(cluster)
@@ -221,30 +220,14 @@ def test_a_deletion_that_is_killed_at_any_step_can_be_repeated() -> None:
         assert {name for name, is_deleted in cluster.deleted().items() if is_deleted} == {*before.values()}
         create(cluster)
         assert volumes(cluster) == before
-    assert change > 10
 
 
 def test_a_restore_that_is_killed_at_any_step_can_be_repeated() -> None:
-    change = 0
-    while True:
-        change += 1
-        cluster = SimulatedCluster()
-        create(cluster)
-        before = volumes(cluster)
-        delete(cluster)
-        kill(cluster, change)
-        try:
-            create(cluster)
-        except Killed:
-            pass
-        else:
-            break
-        stop_killing(cluster)
+    for cluster, before in killed_at_each_step(create, delete):
         passes(cluster)
         create(cluster)
         assert volumes(cluster) == before
         assert cluster.deleted() == dict.fromkeys(before.values(), False)
-    assert change > 10
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 2])
@@ -367,29 +350,13 @@ def test_a_member_that_is_resumed_alone_has_the_shared_volume(cluster: Simulated
 
 
 def test_a_members_restore_that_is_killed_at_any_step_can_be_repeated() -> None:
-    change = 0
-    while True:
-        change += 1
-        cluster = SimulatedCluster()
-        add_template(cluster)
-        create(cluster)
-        before = volumes(cluster)
-        delete(cluster)
-        kill(cluster, change)
-        try:
-            resume(cluster, "t-1-1")
-        except Killed:
-            pass
-        else:
-            break
-        stop_killing(cluster)
+    for cluster, before in killed_at_each_step(lambda cluster: resume(cluster, "t-1-1"), add_template, delete, steps=5):
         assert resume(cluster, "t-1-1") in {"made", "there"}
         passes(cluster, timedelta(hours=1))
         assert cluster.volume(NAMESPACE, "home-t-1-1") == before["t-1-1"]
         assert cluster.volume(NAMESPACE, "shared-t-1") == before["shared"]
         is_deleted = cluster.deleted()
         assert (is_deleted[before["t-1-1"]], is_deleted[before["shared"]]) == (False, False)
-    assert change > 5
 
 
 def test_a_member_is_not_restored_while_its_swarm_is_being_deleted(cluster: SimulatedCluster) -> None:

@@ -194,6 +194,11 @@ def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> I
 
 
 @pytest.fixture
+def pool(live_class: LiveClass) -> str:
+    return live_class.deploy_until_full()
+
+
+@pytest.fixture
 def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
     """The workspaces of that class, which are deleted after the test."""
     from tests.live.service.lifecycle import Lifecycle

@@ -31,9 +31,9 @@ from agentenv.service.workspaces.restore import restore_workspace, retained_volu
 from tests.live.conftest import LiveCluster
 from tests.live.controlplane.objects import TIMEOUT, becomes_ready
 from tests.live.service.blocking import Blocking, run, start
-from tests.live.service.closable_proxy import closable_proxy
 from tests.live.service.conftest import EXTENSIONS, LiveClass, own_class
 from tests.live.service.lifecycle import OWNER, Lifecycle, OwnNamespaces
+from tests.live.service.relayed import relayed
 from tests.live.service.test_releases_live import point, points
 
 MONTHS = timedelta(days=60)
@@ -51,18 +51,11 @@ def live_class(live: LiveCluster, cluster_client: Client, file_system: str) -> I
 
 
 @pytest.fixture
-def lifecycle(live_class: LiveClass, live: LiveCluster) -> Iterator[Lifecycle]:
-    lifecycle_ = Lifecycle(live_class, live)
-    yield lifecycle_
-    lifecycle_.delete_all()
+def lifecycle(lifecycle: Lifecycle, live_class: LiveClass) -> Iterator[Lifecycle]:
+    yield lifecycle
     for page in [*live_class.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
         live_class.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
     live_class.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
-
-
-@pytest.fixture
-def pool(live_class: LiveClass) -> str:
-    return live_class.deploy_until_full()
 
 
 def ready(lifecycle: Lifecycle, name: str) -> bool:
@@ -214,11 +207,11 @@ def test_leadership_passes_when_a_replica_loses_the_server(
     name = lifecycle.create_workspace(pool)
     volume = lifecycle.volume(name)
     stop, metrics = asyncio.Event(), [Metrics(), Metrics()]
-    with closable_proxy(live.plane.kubeconfig(), tmp_path) as (proxy, proxied_kubeconfig):
+    with relayed(live.plane.kubeconfig(), tmp_path) as (relay, relayed_kubeconfig):
         running: list[Future[None]] = []
         for number in range(2):
             # Only the first replica will lose the server.
-            kubeconfig_ = proxied_kubeconfig if number == 0 else live.plane.kubeconfig()
+            kubeconfig_ = relayed_kubeconfig if number == 0 else live.plane.kubeconfig()
             api = OwnNamespaces(KubeClient.from_kubeconfig(kubeconfig_, attempts=1), lifecycle.live_class.namespace)
             context = lifecycle.context(timedelta(minutes=2), api)
             leader = Leader(api, "default", f"r{number}", terms=LeaseTimes(renews=0.5))
@@ -231,7 +224,7 @@ def test_leadership_passes_when_a_replica_loses_the_server(
             assert until(lambda: any(leads(metric) for metric in metrics), TIMEOUT)
         assert [leads(metric) for metric in metrics] == [True, False]
         assert until(lambda: passes(metrics[0]) > 2, TIMEOUT)
-        proxy.shut()
+        relay.cut()
         # The lease passes to the other replica; never do both hold it.
         seen: list[tuple[bool, bool]] = []
 
@@ -251,7 +244,7 @@ def test_leadership_passes_when_a_replica_loses_the_server(
             {"metadata": {"annotations": {"sandbox.users.io/idle-after": "0", "sandbox.users.io/last-active": None}}},
             content="application/merge-patch+json",
         )
-        proxy.open()
+        relay.restore()
         assert until(lambda: lifecycle.notes(name).get(SUSPENDED_BECAUSE) == "idle", TIMEOUT)
         assert until(lambda: lifecycle.mode(name) == "Suspended", TIMEOUT)
         run(_set, stop)

@@ -53,11 +53,6 @@ def lifecycle(live_class: LiveClass, other: LiveClass, live: LiveCluster) -> Ite
     lifecycle_.delete_all()
 
 
-@pytest.fixture
-def pool(live_class: LiveClass) -> str:
-    return live_class.deploy_until_full()
-
-
 def test_retaining_survives_a_kill_after_each_write(lifecycle: Lifecycle, pool: str) -> None:
     step = 0
     while True:

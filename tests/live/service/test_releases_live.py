@@ -58,11 +58,6 @@ def steps_of_passes(live_class: LiveClass, clock: Callable[[], datetime]) -> lis
     raise AssertionError(steps)
 
 
-def volume(live_class: LiveClass, sandbox: str) -> Object:
-    claim = live_class.get("persistentvolumeclaims", f"home-{sandbox}", "/api/v1")
-    return live_class.client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
-
-
 def points(live: LiveCluster, file_system: str) -> set[str]:
     found = live.aws("efs").describe_access_points(FileSystemId=file_system)["AccessPoints"]
     return {row["AccessPointId"] for row in found}
@@ -76,7 +71,7 @@ def slots(live_class: LiveClass) -> dict[str, str]:
     """Return the access points of unclaimed sandboxes, by sandbox."""
     found = [row["metadata"] for row in live_class.all("sandboxes", SANDBOXES)]
     free = [about["name"] for about in found if about["ownerReferences"][0]["kind"] != "SandboxClaim"]
-    return {name: point(volume(live_class, name)) for name in free}
+    return {name: point(live_class.home(name)) for name in free}
 
 
 def test_new_release_replaces_unclaimed_sandboxes_only(live_class: LiveClass, live: LiveCluster) -> None:
@@ -118,7 +113,7 @@ def test_new_release_replaces_unclaimed_sandboxes_only(live_class: LiveClass, li
 
 def retained_home(live_class: LiveClass, sandbox: str) -> Object:
     """Retain the home of a claimed sandbox, and return its volume."""
-    assert volume(live_class, sandbox)["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    assert live_class.home(sandbox)["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
     def is_retained() -> bool:
         # The controller may still write to a ready claim.
@@ -129,7 +124,7 @@ def retained_home(live_class: LiveClass, sandbox: str) -> Object:
         ] == ["kept"]
 
     assert until(is_retained, TIMEOUT)
-    home = volume(live_class, sandbox)
+    home = live_class.home(sandbox)
     assert home["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert home["metadata"]["labels"]["sandbox.users.io/user"] == "u-1"
     return home
@@ -158,7 +153,7 @@ def check_resumes_in_own_release(live_class: LiveClass, sandbox: str, home: Obje
     assert until(lambda: live_class.client.find(pods), TIMEOUT)
     assert becomes_ready(live_class.client, where)
     assert live_class.client.get(pods)["spec"]["containers"][0]["image"] == IMAGES[0]
-    assert volume(live_class, sandbox)["metadata"]["name"] == home["metadata"]["name"]
+    assert live_class.home(sandbox)["metadata"]["name"] == home["metadata"]["name"]
 
 
 def set_operating_mode(live_class: LiveClass, where: str, mode: str) -> None:
@@ -176,7 +171,7 @@ def check_volume_outlives_claim(live_class: LiveClass, mine: str, home: Object, 
     assert until(lambda: live_class.client.get(path)["status"]["phase"] == "Released", TIMEOUT)
     theirs = take(live_class, pool, "theirs")
     assert theirs != mine
-    assert point(volume(live_class, theirs)) != point(home)
+    assert point(live_class.home(theirs)) != point(home)
     assert live_class.client.get(path)["status"]["phase"] == "Released"
 
 

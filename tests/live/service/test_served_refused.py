@@ -28,10 +28,10 @@ from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.conftest import REGION, LiveCluster
 from tests.live.controlplane.objects import TIMEOUT
 from tests.live.service.blocking import run
-from tests.live.service.closable_proxy import closable_proxy
 from tests.live.service.conftest import own_class
 from tests.live.service.fault_proxy import CONFLICT, THROTTLED, TOO_MANY, Answer, FaultProxy
 from tests.live.service.lifecycle import Lifecycle
+from tests.live.service.relayed import relayed
 from tests.live.service.replicas import ReplicaConfig, Replicas
 from tests.live.service.test_api_live import VETTED
 
@@ -208,7 +208,7 @@ def test_requests_are_retryable_while_the_api_server_is_unreachable(
     lifecycle: Lifecycle, replica_group: Replicas, live: LiveCluster, tmp_path: Path
 ) -> None:
     live_class = lifecycle.live_class
-    with closable_proxy(live.plane.kubeconfig(), tmp_path) as (proxy, kubeconfig):
+    with relayed(live.plane.kubeconfig(), tmp_path) as (relay, kubeconfig):
         replica = replica_group.replica(kubeconfig).ready()
         with (
             replica.client(replica_group.issuer, "awake") as awake,
@@ -231,7 +231,7 @@ def test_requests_are_retryable_while_the_api_server_is_unreachable(
             ("asleep", "DELETE", f"/v1/workspaces/{sleeps}", {}),
         ]
         responses: list[httpx2.Response] = []
-        proxy.shut()
+        relay.cut()
         until_ = time.monotonic() + GONE_SECONDS
 
         def repeat(owner: str, method: str, path: str, more: Object) -> None:
@@ -257,7 +257,7 @@ def test_requests_are_retryable_while_the_api_server_is_unreachable(
         # Nothing was changed
         assert {name: (lifecycle.claim(name) or {})["metadata"]["uid"] for name in (runs, sleeps)} == uids
         assert (lifecycle.mode(runs), lifecycle.mode(sleeps)) == ("Running", "Suspended")
-        proxy.open()
+        relay.restore()
 
         with replica.client(replica_group.issuer, "new") as new:
             created = answered(new, "POST", "/v1/workspaces", 201, json={"class": live_class.name}, params=WAIT)

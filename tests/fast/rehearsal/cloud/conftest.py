@@ -10,6 +10,7 @@ import pytest
 from botocore.config import Config
 
 from agentenv.rehearsal.cloud.server import Cloud
+from tests.fast.rehearsal.cloud.calls import remove, subnets, trust
 
 ClientFactory = Callable[[str], Any]
 Census = Callable[[], dict[str, list[str]]]
@@ -52,3 +53,18 @@ def unchanged(census: Census) -> Iterator[None]:
     before = census()
     yield
     assert census() == before
+
+
+@pytest.fixture(scope="module")
+def role(aws_client: ClientFactory) -> Iterator[str]:
+    """The ARN of a role that a cluster may have."""
+    yield aws_client("iam").create_role(RoleName="cluster", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    aws_client("iam").delete_role(RoleName="cluster")
+
+
+@pytest.fixture(scope="module")
+def places(aws_client: ClientFactory) -> Iterator[list[str]]:
+    """Two subnets that a cluster may have."""
+    vpc, names = subnets(aws_client("ec2"))
+    yield names
+    remove(aws_client("ec2"), vpc, names)

@@ -11,7 +11,6 @@ import pytest
 
 from agentenv.rehearsal.cloud.rows.eks_certificate import authority
 from agentenv.rehearsal.cloud.server import Cloud
-from tests.fast.rehearsal.cloud.calls import remove, subnets, trust
 from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 PLANE = {
@@ -33,19 +32,6 @@ def send(cloud: Cloud, method: str, body: Any = None) -> Any:
 def nothing_announced(cloud: Cloud) -> Iterator[None]:
     yield
     send(cloud, "DELETE")
-
-
-@pytest.fixture(scope="module")
-def role(aws_client: ClientFactory) -> Iterator[str]:
-    yield aws_client("iam").create_role(RoleName="announced", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    aws_client("iam").delete_role(RoleName="announced")
-
-
-@pytest.fixture(scope="module")
-def places(aws_client: ClientFactory) -> Iterator[list[str]]:
-    vpc, names = subnets(aws_client("ec2"))
-    yield names
-    remove(aws_client("ec2"), vpc, names)
 
 
 def registration(cluster: dict[str, Any]) -> dict[str, str]:

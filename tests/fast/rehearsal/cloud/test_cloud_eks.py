@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentenv.rehearsal.cloud.rows.eks_common import catalog
-from tests.fast.rehearsal.cloud.calls import refused, remove, subnets, trust
+from tests.fast.rehearsal.cloud.calls import refused
 from tests.fast.rehearsal.cloud.conftest import ClientFactory
 
 VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
@@ -16,19 +16,6 @@ VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 @pytest.fixture(scope="module")
 def eks(aws_client: ClientFactory) -> Any:
     return aws_client("eks")
-
-
-@pytest.fixture(scope="module")
-def role(aws_client: ClientFactory) -> Iterator[str]:
-    yield aws_client("iam").create_role(RoleName="cluster", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    aws_client("iam").delete_role(RoleName="cluster")
-
-
-@pytest.fixture(scope="module")
-def places(aws_client: ClientFactory) -> Iterator[list[str]]:
-    vpc, names = subnets(aws_client("ec2"))
-    yield names
-    remove(aws_client("ec2"), vpc, names)
 
 
 @pytest.fixture

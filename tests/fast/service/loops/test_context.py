@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.kube.client import CLAIMS
 from tests.fast.service.fake_api_server import run
 from tests.fast.service.loops.cluster import Cluster
-from tests.fast.service.workspaces.stage import Stage, staged
+from tests.fast.service.workspaces.stage import Stage, on_stage
 
 if TYPE_CHECKING:
     import pytest
@@ -18,14 +17,6 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 REQUEST = CreateRequest(owner="u-1", key="user", class_name="standard", created_by="u-1")
 WORKSPACE = Workspace("w-1", "u-1", "box", "user", "running")
-
-
-def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
-    async def staging() -> None:
-        async with staged() as stage, asyncio.timeout(TIMEOUT):
-            await act(stage)
-
-    asyncio.run(staging())
 
 
 def test_existing_workspaces_are_returned() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ from agentenv.service.workspaces.swarm_tasks import SwarmTasks
 from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.kube.apiserver import ApiServer, Object
 
+TIMEOUT = 30.0
 IMAGE = "registry.example.com/sandbox@sha256:" + "0" * 64
 BY = {"roles": ["operator"], "tokens": [{"name": "team", "value": "vetted"}]}
 
@@ -106,3 +107,13 @@ async def staged(*classes: Object, **service: Any) -> AsyncGenerator[Stage]:
             while not backend.is_synced():
                 await asyncio.sleep(0)
             yield stage
+
+
+def on_stage(act: Callable[[Stage], Awaitable[None]], *classes: Object, **service: Any) -> None:
+    """Run a function with a backend that has seen everything."""
+
+    async def run() -> None:
+        async with staged(*classes, **service) as stage, asyncio.timeout(TIMEOUT):
+            await act(stage)
+
+    asyncio.run(run())

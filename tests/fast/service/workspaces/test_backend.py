@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
@@ -18,17 +17,9 @@ from agentenv.service.kube.informer import STALE_AFTER, Informer
 from agentenv.service.workspaces.backend import running_backend
 from tests.fast.service.http.application import ApiClient, run_with_api
 from tests.fast.service.kube.test_view import claim
-from tests.fast.service.workspaces.stage import Stage, staged
+from tests.fast.service.workspaces.stage import Stage, on_stage
 
 SECONDS = 20.0
-
-
-def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
-    async def staging() -> None:
-        async with staged() as stage, asyncio.timeout(SECONDS):
-            await act(stage)
-
-    asyncio.run(staging())
 
 
 @pytest.fixture

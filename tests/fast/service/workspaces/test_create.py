@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from datetime import timedelta
 from typing import Any
@@ -19,19 +18,11 @@ from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, KubeApiError
 from agentenv.service.workspaces.create import claim_of
-from tests.fast.service.workspaces.stage import Stage, staged
+from tests.fast.service.workspaces.stage import Stage, on_stage
 
 
 def request_of(owner: str = "u-1", key: str = "user", class_name: str = "standard", **more: Any) -> CreateRequest:
     return CreateRequest(owner=owner, key=key, class_name=class_name, created_by=owner, **more)
-
-
-def on_stage(act: Callable[[Stage], Awaitable[None]], *classes: Any) -> None:
-    async def play() -> None:
-        async with staged(*classes) as stage, asyncio.timeout(20):
-            await act(stage)
-
-    asyncio.run(play())
 
 
 def pool(stage: Stage, name: str, ready: int, replicas: int = 2) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,15 +13,9 @@ from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTRO
 from agentenv.service.http.problems import Problem
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from tests.fast.service.kube.apiserver import Object
-from tests.fast.service.workspaces.stage import Stage, staged
+from tests.fast.service.workspaces.stage import Stage, on_stage
 
-
-def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
-    async def play() -> None:
-        async with staged({"name": "standard"}, {"name": "other"}) as stage, asyncio.timeout(20):
-            await act(stage)
-
-    asyncio.run(play())
+CLASSES = ({"name": "standard"}, {"name": "other"})
 
 
 async def was_deleted(stage: Stage, notes: dict[str, str]) -> None:
@@ -51,7 +43,7 @@ def test_deleting_a_deleted_workspace_cancels_its_move(days: int) -> None:
         assert result.destroy_after is not None
         assert result.destroy_after <= datetime.now(UTC) + timedelta(days=min(days, 30), minutes=1)
 
-    on_stage(act)
+    on_stage(act, *CLASSES)
 
 
 @pytest.mark.parametrize("days", [0, 30])
@@ -68,7 +60,7 @@ def test_a_clock_that_is_behind_does_not_shorten_the_retention(days: int) -> Non
         assert result.destroy_after is not None
         assert result.destroy_after == parse_timestamp(format_timestamp(deleted + timedelta(days=days)))
 
-    on_stage(act)
+    on_stage(act, *CLASSES)
 
 
 def test_a_deletion_cancels_a_move_that_is_about_to_start() -> None:
@@ -83,7 +75,7 @@ def test_a_deletion_cancels_a_move_that_is_about_to_start() -> None:
         assert DELETED_AT in metadata
         assert MOVING_TO not in metadata
 
-    on_stage(act)
+    on_stage(act, *CLASSES)
 
 
 @pytest.mark.parametrize(("step", "ago"), [("recorded", 20), ("going", 20), ("going", 3600)])
@@ -109,7 +101,7 @@ def test_a_completed_deletion_has_the_same_timestamp(step: str, ago: int) -> Non
         assert metadata[DESTROY_AFTER] == format_timestamp(recorded + timedelta(days=1))
         assert ("sandboxclaims", "sandbox-standard", name) not in stage.server.objects
 
-    on_stage(act)
+    on_stage(act, *CLASSES)
 
 
 class FailingRestorer(WorkspaceRestorer):
@@ -142,7 +134,7 @@ def test_data_with_requested_destruction_is_not_restored(how: str, *, kept_first
         assert refused.value.retry_after is not None
         assert refused.value.document()["gone_in"] == refused.value.retry_after > 0
 
-    on_stage(act)
+    on_stage(act, *CLASSES)
 
 
 def test_a_claim_that_is_being_deleted_is_not_reported_as_retained() -> None:
@@ -161,7 +153,7 @@ def test_a_claim_that_is_being_deleted_is_not_reported_as_retained() -> None:
         with pytest.raises(Problem, match="being destroyed"):
             await stage.backend.create(REQUEST, wait=5)
 
-    on_stage(act)
+    on_stage(act, *CLASSES)
 
 
 def test_a_claim_created_during_requested_destruction_is_deleted() -> None:
@@ -184,7 +176,7 @@ def test_a_claim_created_during_requested_destruction_is_deleted() -> None:
         metadata = stage.server.objects["persistentvolumes", "", created.workspace.volume or ""]["metadata"]
         assert DELETED_AT in metadata["annotations"]
 
-    on_stage(act)
+    on_stage(act, *CLASSES)
 
 
 @pytest.mark.parametrize("days", [0, 30])
@@ -211,4 +203,4 @@ def test_a_restored_workspace_without_a_sandbox_is_deleted_with_its_data(days: i
         waiting = ("persistentvolumeclaims", "sandbox-standard", "home-w-1") in stage.server.objects
         assert waiting == (days > 0)
 
-    on_stage(act)
+    on_stage(act, *CLASSES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from copy import deepcopy
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ from agentenv.service.kube.client import KubeClient
 from agentenv.service.telemetry.metrics import Metrics
 from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
 from agentenv.service.workspaces.swarm_tasks import SwarmTasks
-from tests.fast.service.workspaces.stage import Stage, staged
+from tests.fast.service.workspaces.stage import Stage, on_stage
 
 CLASSES = ({"name": "standard", "maxPerOwner": 3, "storage": {"kind": "none"}}, {"name": "other"})
 LIMITS: Any = {"maxPerOwner": 5, "teamLimits": [{"team": "red", "workspaces": 2}]}
@@ -28,14 +28,6 @@ LIMITS: Any = {"maxPerOwner": 5, "teamLimits": [{"team": "red", "workspaces": 2}
 
 def request(key: str, owner: str = "u-1", class_name: str = "standard", **more: Any) -> CreateRequest:
     return CreateRequest(owner=owner, key=key, class_name=class_name, created_by=owner, **more)
-
-
-def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
-    async def play() -> None:
-        async with staged(*CLASSES, **LIMITS) as stage, asyncio.timeout(20):
-            await act(stage)
-
-    asyncio.run(play())
 
 
 async def outcomes(creations: list[Any]) -> list[str]:
@@ -60,7 +52,7 @@ def test_replicas_together_create_no_more_than_the_class_allows() -> None:
         assert result.count("limit-reached") == 7, result
         assert claims(stage) == 3
 
-    on_stage(act)
+    on_stage(act, *CLASSES, **LIMITS)
 
 
 def test_an_owner_and_a_team_have_limits_over_all_classes() -> None:
@@ -78,7 +70,7 @@ def test_an_owner_and_a_team_have_limits_over_all_classes() -> None:
         assert await create("k-0", owner="u-4", limited_teams=("red",)) == "limit-reached"
         assert await create("k-0", owner="u-4") == "CreateResult"
 
-    on_stage(act)
+    on_stage(act, *CLASSES, **LIMITS)
 
 
 def test_another_class_is_no_way_past_a_limit() -> None:
@@ -96,7 +88,7 @@ def test_another_class_is_no_way_past_a_limit() -> None:
         await stage.wait_until(lambda view: view.find(requests[0].id) is None)
         stage.backend.creator.limits.check_class(Workspace(moving.id, "u-1", "other", "user", "running"), "standard")
 
-    on_stage(act)
+    on_stage(act, *CLASSES, **LIMITS)
 
 
 def test_without_events_all_claims_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +100,7 @@ def test_without_events_all_claims_are_listed(monkeypatch: pytest.MonkeyPatch) -
         assert "limit-reached" in result
         assert claims(stage) <= 3
 
-    on_stage(act)
+    on_stage(act, *CLASSES, **LIMITS)
 
 
 def test_an_owner_with_many_cold_starts_waits_and_others_do_not() -> None:
@@ -129,7 +121,7 @@ def test_an_owner_with_many_cold_starts_waits_and_others_do_not() -> None:
         stage.fill(stage.server.objects["sandboxclaims", "sandbox-other", first])
         assert (await waiting).ready
 
-    on_stage(act)
+    on_stage(act, *CLASSES, **LIMITS)
 
 
 @contextlib.asynccontextmanager
@@ -209,12 +201,7 @@ def test_replicas_together_restore_no_more_than_the_limits_allow() -> None:
             assert (DESTROY_AFTER in annotations) is (id_ not in restored)
             assert objects["persistentvolumes", "", volume]["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
-    async def play() -> None:
-        limits: Any = {"teamLimits": [{"team": "red", "workspaces": 2}]}
-        async with staged({"name": "kept"}, {"name": "box"}, **limits) as stage, asyncio.timeout(20):
-            await act(stage)
-
-    asyncio.run(play())
+    on_stage(act, {"name": "kept"}, {"name": "box"}, teamLimits=LIMITS["teamLimits"])
 
 
 @pytest.mark.parametrize(("most", "succeed"), [(4, 1), (6, 2)])
@@ -222,23 +209,22 @@ def test_replicas_together_restore_no_more_than_the_limits_allow() -> None:
 def test_replicas_together_create_no_more_members_of_swarms_than_the_limits_allow(
     most: int, succeed: int, *, by_team: bool
 ) -> None:
-    async def play() -> None:
-        box: Any = {"name": "box", "storage": {"kind": "shared"}, **({} if by_team else {"maxPerOwner": most})}
-        limits: Any = {"teamLimits": [{"team": "red", "workspaces": most}]} if by_team else {}
-        async with staged({"name": "kept"}, box, **limits) as stage, asyncio.timeout(20):
-            with_homes(stage)
-            async with second_replica(stage) as other:
-                creations = [
-                    SwarmTasks(stage.kube, stage.catalog, backend.view).create(
-                        SwarmRequest("u-1", "box", f"t-{number}", 3, limited_teams=("red",) if by_team else ()), wait=10
-                    )
-                    for number, backend in enumerate((stage.backend, other))
-                ]
-                result = await outcomes(creations)
-            assert sorted(result) == ["SwarmStatus"] * succeed + ["limit-reached"] * (2 - succeed)
-            assert claims(stage) == 3 * succeed
+    async def act(stage: Stage) -> None:
+        with_homes(stage)
+        async with second_replica(stage) as other:
+            creations = [
+                SwarmTasks(stage.kube, stage.catalog, backend.view).create(
+                    SwarmRequest("u-1", "box", f"t-{number}", 3, limited_teams=("red",) if by_team else ()), wait=10
+                )
+                for number, backend in enumerate((stage.backend, other))
+            ]
+            result = await outcomes(creations)
+        assert sorted(result) == ["SwarmStatus"] * succeed + ["limit-reached"] * (2 - succeed)
+        assert claims(stage) == 3 * succeed
 
-    asyncio.run(play())
+    box: Any = {"name": "box", "storage": {"kind": "shared"}, **({} if by_team else {"maxPerOwner": most})}
+    limits: Any = {"teamLimits": [{"team": "red", "workspaces": most}]} if by_team else {}
+    on_stage(act, {"name": "kept"}, box, **limits)
 
 
 def test_of_workspaces_that_move_at_once_those_above_the_limit_return_to_their_class() -> None:
@@ -269,8 +255,4 @@ def test_of_workspaces_that_move_at_once_those_above_the_limit_return_to_their_c
         spaces = [space for kind, space, _ in server.objects if kind == "sandboxclaims"]
         assert sorted(spaces) == ["sandbox-box", "sandbox-kept", "sandbox-kept"]
 
-    async def play() -> None:
-        async with staged({"name": "kept"}, {"name": "box", "maxPerOwner": 1}) as stage, asyncio.timeout(20):
-            await act(stage)
-
-    asyncio.run(play())
+    on_stage(act, {"name": "kept"}, {"name": "box", "maxPerOwner": 1})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from agentenv.core.workspaces.records import SUSPENDING
 from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE, CreateRequest
 from tests.fast.service.kube.apiserver import Object
-from tests.fast.service.workspaces.stage import Stage, staged
+from tests.fast.service.workspaces.stage import Stage, on_stage
 
 SPACE = "sandbox-standard"
 REQUEST = CreateRequest("u-1", "key", "standard", "u-1")
@@ -67,14 +66,6 @@ async def suspended(stage: Stage) -> tuple[str, Controller]:
     assert (workspace.state, workspace.addresses) == ("suspending", ())
     controller.begin_to_end()
     return workspace.id, controller
-
-
-def on_stage(act: Any) -> None:
-    async def staging() -> None:
-        async with staged() as stage, asyncio.timeout(30):
-            await act(stage)
-
-    asyncio.run(staging())
 
 
 def test_a_resume_within_the_grace_period_waits_for_the_former_pod() -> None:

@@ -15,7 +15,7 @@ from agentenv.service.kube.client import CLAIMS
 from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from tests.fast.service.fake_api_server import Api
 from tests.fast.service.kube.apiserver import Object
-from tests.fast.service.workspaces.stage import Stage, staged
+from tests.fast.service.workspaces.stage import Stage, on_stage
 from tests.fast.service.workspaces.test_restore_requests import CATALOG, deleted_workspace
 from tests.fast.service.workspaces.test_suspending import SPACE, Controller
 
@@ -60,12 +60,7 @@ def moved_by_resume(template: Object, class_: Object | None = None, timeout: Tim
             assert stage.server.objects["sandboxes", SPACE, "slot-1"]["spec"]["operatingMode"] == "Running"
         assert {name for name, _ in moved} <= {id_}
 
-    async def staging() -> None:
-        classes = ({"name": "standard", **(class_ or {})},)
-        async with staged(*classes, image=IMAGE, workspaced={"image": IMAGE}) as stage, asyncio.timeout(30):
-            await act(stage)
-
-    asyncio.run(staging())
+    on_stage(act, {"name": "standard", **(class_ or {})}, image=IMAGE, workspaced={"image": IMAGE})
     return [to for _, to in moved]
 
 

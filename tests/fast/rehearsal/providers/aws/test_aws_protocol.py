@@ -187,28 +187,28 @@ def test_diff_names_the_replacing_properties(stub: Any) -> None:
 def test_functions_return_their_outputs(
     stub: Any, token: str, arguments: dict[str, Any], expected: dict[str, Any]
 ) -> None:
+    out = invoke(stub, token, **arguments)
+    assert {name: out.get(name) for name in expected} == expected
+
+
+def invoke(stub: Any, token: str, **arguments: Any) -> dict[str, Any]:
     response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
     assert not response.failures
-    out, _ = decode(getattr(response, "return"))
-    assert {name: out.get(name) for name in expected} == expected
+    return decode(getattr(response, "return"))[0]
 
 
 def test_functions_over_a_network(stub: Any, ground: Ground) -> None:
     vpc = ground.vpc()
     subnet = ground.subnet(vpc)
 
-    def invoke_function(token: str, **arguments: Any) -> dict[str, Any]:
-        response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
-        return decode(getattr(response, "return"))[0]
-
-    assert invoke_function("aws:ec2/getVpc:getVpc", id=vpc)["cidrBlock"] == "10.20.0.0/16"
-    assert invoke_function("aws:ec2/getSubnet:getSubnet", id=subnet)["vpcId"] == vpc
-    result = invoke_function("aws:ec2/getSubnets:getSubnets", filters=[{"name": "vpc-id", "values": [vpc]}])
+    assert invoke(stub, "aws:ec2/getVpc:getVpc", id=vpc)["cidrBlock"] == "10.20.0.0/16"
+    assert invoke(stub, "aws:ec2/getSubnet:getSubnet", id=subnet)["vpcId"] == vpc
+    result = invoke(stub, "aws:ec2/getSubnets:getSubnets", filters=[{"name": "vpc-id", "values": [vpc]}])
     assert result["ids"] == [subnet]
-    table = invoke_function("aws:ec2/getRouteTable:getRouteTable", vpcId=vpc)
+    table = invoke(stub, "aws:ec2/getRouteTable:getRouteTable", vpcId=vpc)
     assert table["routes"] == []
     role = ground.role()
-    assert invoke_function("aws:iam/getRole:getRole", name=role)["arn"].endswith(f"role/{role}")
+    assert invoke(stub, "aws:iam/getRole:getRole", name=role)["arn"].endswith(f"role/{role}")
 
 
 def test_an_output_that_is_only_a_filter_is_answered_only_when_it_was_an_argument(stub: Any, ground: Ground) -> None:
@@ -218,16 +218,12 @@ def test_an_output_that_is_only_a_filter_is_answered_only_when_it_was_an_argumen
     table = ground.table(vpc)
     ground.client("ec2").associate_route_table(RouteTableId=table, SubnetId=subnet)
 
-    def invoke_function(token: str, **arguments: Any) -> dict[str, Any]:
-        response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
-        return decode(getattr(response, "return"))[0]
-
-    assert "state" not in invoke_function("aws:ec2/getVpc:getVpc", id=vpc)
-    assert invoke_function("aws:ec2/getVpc:getVpc", id=vpc, state="available")["state"] == "available"
-    assert "subnetId" not in invoke_function("aws:ec2/getRouteTable:getRouteTable", routeTableId=table)
-    assert invoke_function("aws:ec2/getRouteTable:getRouteTable", subnetId=subnet)["subnetId"] == subnet
+    assert "state" not in invoke(stub, "aws:ec2/getVpc:getVpc", id=vpc)
+    assert invoke(stub, "aws:ec2/getVpc:getVpc", id=vpc, state="available")["state"] == "available"
+    assert "subnetId" not in invoke(stub, "aws:ec2/getRouteTable:getRouteTable", routeTableId=table)
+    assert invoke(stub, "aws:ec2/getRouteTable:getRouteTable", subnetId=subnet)["subnetId"] == subnet
     # A subnet's state is read from the answer.
-    assert invoke_function("aws:ec2/getSubnet:getSubnet", id=subnet)["state"] == "available"
+    assert invoke(stub, "aws:ec2/getSubnet:getSubnet", id=subnet)["state"] == "available"
 
 
 def test_missing_vpc_or_one_in_another_state_is_refused(stub: Any, ground: Ground) -> None:
@@ -248,8 +244,7 @@ def test_existing_file_system_is_read(stub: Any, ground: Ground) -> None:
     )
 
     def invoke_function(**arguments: Any) -> dict[str, Any]:
-        response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
-        return decode(getattr(response, "return"))[0]
+        return invoke(stub, token, **arguments)
 
     result = invoke_function(fileSystemId=created["FileSystemId"])
     assert result == invoke_function(creationToken="stands") == invoke_function(tags={"owner": "files"})
@@ -280,8 +275,7 @@ def test_resources_are_found_by_their_tags(stub: Any, ground: Ground) -> None:
     ]
 
     def invoke_function(**arguments: Any) -> dict[str, dict[str, str]]:
-        response = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
-        result, _ = decode(getattr(response, "return"))
+        result = invoke(stub, token, **arguments)
         return {mapping["resourceArn"]: mapping["tags"] for mapping in result["resourceTagMappingLists"]}
 
     environment = {"key": "environment", "values": ["one"]}

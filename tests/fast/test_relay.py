@@ -1,4 +1,4 @@
-"""The relays of benchmarks pass everything on at once, and answer nothing while they hang."""
+"""A relay passes everything on at once, answers nothing while it hangs, and ends connections while it is cut."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from agentenv.rehearsal.controlplane.auth.certificates import Authority
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.controlplane.ports import HOST
 from agentenv.service.http.auth.issuer import Issuer, issuer_client
-from bench.relay import Relay, connect_every_host, exchange
 from tests.fast.service.http.auth.issuer import AUDIENCE, FakeIssuer
+from tests.relay import Relay, connect_every_host, exchange
 from tests.stub_server import Request, Response, stub_server
 
 TIMEOUT = 180.0
@@ -80,6 +80,22 @@ def test_relay_that_hangs_answers_neither_new_nor_open_connections(tls: ssl.SSLC
 
     with stub_server(respond, keep_alive=True) as port, closing(Relay((HOST, port), tls)) as relay:
         asyncio.run(act(relay))
+
+
+def test_relay_that_is_cut_ends_open_and_new_connections() -> None:
+    with (
+        stub_server(lambda _: Response(), keep_alive=True) as port,
+        closing(Relay((HOST, port))) as relay,
+        httpx2.Client(trust_env=False) as client,
+        httpx2.Client(trust_env=False) as another,
+    ):
+        assert client.get(relay.address).status_code == 200
+        relay.cut()
+        for cut_off in (client, another):
+            with pytest.raises(httpx2.TransportError):
+                cut_off.get(relay.address)
+        relay.restore()
+        assert [each.get(relay.address).status_code for each in (client, another)] == [200, 200]
 
 
 def test_every_host_of_a_proxy_is_the_server() -> None:

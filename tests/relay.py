@@ -1,4 +1,4 @@
-"""A relay before a server, over which a benchmark reaches it, and which can hang."""
+"""A relay before a server, over which a test or a benchmark reaches it, and which can hang or lose the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _BLOCK = 1 << 16
 
 
 class Relay:
-    """Passes connections on to a server, except while it hangs: then it accepts them, and answers nothing."""
+    """Passes connections on to a server.
+
+    While it hangs, it accepts connections and answers nothing. While it is cut, it ends them.
+    """
 
     def __init__(
         self,
@@ -28,13 +31,20 @@ class Relay:
         self._answering = threading.Event()
         self._answering.set()
         self._held = 0
+        self._is_cut = False
+        self._passing: set[socket.socket] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
     @property
+    def port(self) -> int:
+        """Return the port on which it listens."""
+        return self._listener.getsockname()[1]
+
+    @property
     def address(self) -> str:
         """Return the URL that leads through the relay."""
-        return f"{'https' if self._tls else 'http'}://{HOST}:{self._listener.getsockname()[1]}"
+        return f"{'https' if self._tls else 'http'}://{HOST}:{self.port}"
 
     @property
     def held(self) -> int:
@@ -50,10 +60,21 @@ class Relay:
         finally:
             self._answering.set()
 
+    def cut(self) -> None:
+        """End all connections, and new ones until it is restored."""
+        with self._lock:
+            self._is_cut = True
+            for end in self._passing:
+                _shut(end)
+
+    def restore(self) -> None:
+        """Pass connections on again."""
+        with self._lock:
+            self._is_cut = False
+
     def close(self) -> None:
         """Accept no more connections."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
+        _shut(self._listener)
         self._listener.close()
 
     def _serve(self) -> None:
@@ -71,7 +92,15 @@ class Relay:
                 opened.enter_context(near)
                 far = opened.enter_context(socket.create_connection(self._target))
                 self._greet(near)
-                exchange(near, far, lambda: not self._hung())
+                with self._lock:
+                    if self._is_cut:
+                        return
+                    self._passing |= {near, far}
+                try:
+                    exchange(near, far, lambda: not self._hung())
+                finally:
+                    with self._lock:
+                        self._passing -= {near, far}
 
     def _hung(self) -> bool:
         """Wait for the end of a hang; return whether there was one."""
@@ -114,5 +143,9 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(_BLOCK):
             target.sendall(data)
+    _shut(target)
+
+
+def _shut(end: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_RDWR)
+        end.shutdown(socket.SHUT_RDWR)
