@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from moto.core.exceptions import ServiceException
 from moto.core.request import Request
-from moto.iam.models import get_account_id_from
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
@@ -28,6 +27,7 @@ from agentenv.rehearsal.cloud import (
 )
 from agentenv.rehearsal.cloud.census import census
 from agentenv.rehearsal.cloud.iam import authorization, mounts, token_issuers
+from agentenv.rehearsal.cloud.iam.access_keys import account_of
 from agentenv.rehearsal.cloud.moto_backend import MotoBackend, NotImplementedByMoto, wsgi_environ
 from agentenv.rehearsal.cloud.request_context import RequestContext
 from agentenv.rehearsal.cloud.requests import Call, UnknownOperation
@@ -149,7 +149,7 @@ class Application:
 
     def _performed(self, call: Call) -> Response:
         row = ROWS.get((call.service, call.name))
-        context = RequestContext(call, get_account_id_from(call.key), self.moto, self.store)
+        context = RequestContext(call, account_of(call.key), self.moto, self.store)
         with self.moto.lock:
             authorization.check_authorization(context)
         if row is None:

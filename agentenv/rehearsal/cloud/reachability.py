@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
-from moto.iam.models import get_account_id_from
-
 from agentenv.rehearsal.cloud.eks_registration import registered_plane
+from agentenv.rehearsal.cloud.iam.access_keys import account_of
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.moto_backend import MotoBackend
@@ -30,7 +29,7 @@ def handle(moto: MotoBackend, store: Store, body: bytes) -> dict[str, str]:
     """Handle the page: POST a cluster, and learn why the deployer does not reach it; the reason is empty if it does."""
     try:
         question = json.loads(body)
-        account, region = get_account_id_from(question["account_key"]), question["region"]
+        account, region = account_of(question["account_key"]), question["region"]
         name = question["cluster"]
     except (ValueError, TypeError, KeyError) as error:
         raise InvalidQuestion(f"A question is an object of account_key, region and cluster: {error}.") from None

@@ -11,11 +11,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from moto.iam.models import get_account_id_from
-
 from agentenv.core.iam import evaluation
 from agentenv.core.iam.evaluation import Principal, request_keys
 from agentenv.rehearsal.cloud.iam import role_sessions
+from agentenv.rehearsal.cloud.iam.access_keys import account_of
 from agentenv.rehearsal.cloud.iam.authorization import boundary_texts, role_texts
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Mount:
 def handle(moto: MotoBackend, store: Store, body: bytes) -> dict[str, Any]:
     """Handle the page: POST a mount, and learn whether it is allowed and why not."""
     mount = Mount.read(body)
-    backend = moto.backend("efs", get_account_id_from(mount.account_key), mount.region)
+    backend = moto.backend("efs", account_of(mount.account_key), mount.region)
     system = backend.file_systems_by_id.get(mount.file_system)
     targets = backend.mount_targets_by_id.values()
     if system is None or not any(target.file_system_id == mount.file_system for target in targets):

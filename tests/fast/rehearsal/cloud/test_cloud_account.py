@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moto.iam.aws_managed_policies import aws_managed_policies_data
-from moto.iam.models import AWSManagedPolicy, IAMBackend
+from moto.iam.models import AWSManagedPolicy, IAMBackend, iam_backends
 
 from agentenv.rehearsal.cloud.server import Cloud
 from tests.fast.rehearsal.cloud.calls import allow, refused, trust
@@ -236,3 +236,9 @@ def test_policies_of_aws_are_those_that_moto_has() -> None:
 def plain(policy: Any) -> dict[str, Any]:
     """Return all values of a policy, except its random id."""
     return {**vars(policy), "id": "", "versions": [vars(version) for version in policy.versions]}
+
+
+def test_a_request_creates_the_state_of_one_partition_only(aws_client: ClientFactory) -> None:
+    aws_client("sts").get_caller_identity()
+    aws_client("iam").list_roles()
+    assert [list(partitions) for partitions in iam_backends.values()] == [["aws"]] * len(iam_backends)
