@@ -6,15 +6,21 @@ happens before the census, so that a destroy is not expected to delete them.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentenv.core.iam.documents import policy_document
 
+if TYPE_CHECKING:
+    import boto3
+
 _PRINCIPAL = re.compile(r"arn:[a-z-]+:iam::(?P<account>\d{12}):(?P<kind>role|user)(?P<path>/(?:.*/)?)(?P<name>[^/]+)")
 _SESSION = "rehearsal"
+_SESSION_LOCK = threading.Lock()  # a session creates one client at a time
 
 
 def create_principals(deployer: str, others: Iterable[str], cloud: str, region: str) -> dict[str, str]:
@@ -52,17 +58,25 @@ def _session(sts: Any, role: str) -> dict[str, str]:
 
 def client(service: str, environment: Mapping[str, str]) -> Any:
     """Return a client for the simulated cloud, independent of local profiles, configuration files and proxies."""
-    import boto3
-    import botocore.session
     from botocore.config import Config
 
+    with _SESSION_LOCK:
+        return _boto_session().client(
+            service,
+            region_name=environment["AWS_REGION"],
+            endpoint_url=environment["AWS_ENDPOINT_URL"],
+            config=Config(proxies={}),
+            aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+            aws_session_token=environment.get("AWS_SESSION_TOKEN"),
+        )
+
+
+@functools.cache
+def _boto_session() -> boto3.Session:
+    """Return the session of all clients: each session reads botocore's models again."""
+    import boto3
+    import botocore.session
+
     no_files = dict.fromkeys(("profile", "config_file", "credentials_file"), (None, None, None, None))
-    return boto3.Session(botocore_session=botocore.session.Session(session_vars=no_files)).client(
-        service,
-        region_name=environment["AWS_REGION"],
-        endpoint_url=environment["AWS_ENDPOINT_URL"],
-        config=Config(proxies={}),
-        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
-        aws_session_token=environment.get("AWS_SESSION_TOKEN"),
-    )
+    return boto3.Session(botocore_session=botocore.session.Session(session_vars=no_files))
