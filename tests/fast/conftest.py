@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpcore2
 import pytest
 
 if TYPE_CHECKING:
     from tests.fast.service.http.auth.issuer import FakeIssuer
 
 FACTS = "AGENTENV_FACTS"
+
+# Each HTTP client reads the certificates of the system for 20 ms; no test reaches a server whose certificate they sign.
+httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
 
 
 @pytest.fixture(scope="session")
