@@ -13,7 +13,7 @@ import pulumi
 from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.encryption_key import create_key
-from agentenv.components._lib.options import ChildOptions, child_options
+from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components._lib.tags import Labels
 from agentenv.components.capacity.headroom import create_headroom
@@ -79,8 +79,7 @@ class Capacity(pulumi.ComponentResource):
         self.queue_name = queue.name
         self.volume_key_arn = key.arn
         self.pool_names = pulumi.Output.from_input([pool.name for pool in plan.pools])
-        outputs = {output: getattr(self, output) for output in Capacity.__annotations__}
-        self.register_outputs({**outputs, OUTPUT: roles.planned_documents.entries})
+        self.register_outputs({**component_outputs(self), OUTPUT: roles.planned_documents.entries})
 
     def _runtimes(self, plan: CapacityPlan) -> pulumi.Output[dict[str, Runtime]]:
         """Return the runtimes that nodes install; with a bucket, from there first."""

@@ -17,7 +17,7 @@ from agentenv.components._lib.aws_context import aws_context
 from agentenv.components._lib.encryption_key import LONGEST, SHORTEST, create_key
 from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.kubernetes_provider import api_provider
-from agentenv.components._lib.options import ChildOptions, child_options
+from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components._lib.tags import Labels
 from agentenv.components._lib.token_identity import TokenIdentity, token_identity
@@ -134,8 +134,7 @@ class Cluster(pulumi.ComponentResource):
             self.class_security_group_ids,
             karpenter_profile=profiles["karpenter"].fargate_profile_name,
         )
-        outputs = {output: getattr(self, output) for output in Cluster.__annotations__}
-        self.register_outputs({**outputs, OUTPUT: self._roles.planned_documents.entries})
+        self.register_outputs({**component_outputs(self), OUTPUT: self._roles.planned_documents.entries})
 
     @property
     def issuer(self) -> Issuer:

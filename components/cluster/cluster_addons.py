@@ -22,7 +22,7 @@ from agentenv.components._lib.namespace_network_policy import (
     network_policy_spec,
 )
 from agentenv.components._lib.namespaces import create_restricted_namespace
-from agentenv.components._lib.options import child_options
+from agentenv.components._lib.options import child_options, component_outputs
 from agentenv.components._lib.planned_documents import OUTPUT, PlannedDocument, Reference, placeholder_file_system_arn
 from agentenv.components._lib.tags import Labels
 from agentenv.components.cluster.addons import EFS_CONTROLLER, EFS_NODE, Installer
@@ -88,8 +88,7 @@ class ClusterAddons(pulumi.ComponentResource):
         addons.install(KUBE_STATE_METRICS, after=[measures_policy, *dns])
 
         self.efs_controller_role_arn = driver.arn
-        outputs = {output: getattr(self, output) for output in ClusterAddons.__annotations__}
-        self.register_outputs({**outputs, OUTPUT: roles.planned_documents.entries})
+        self.register_outputs({**component_outputs(self), OUTPUT: roles.planned_documents.entries})
 
 
 def _system_policy(*, adopted: bool) -> Rule:

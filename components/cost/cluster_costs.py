@@ -11,7 +11,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.helm import v3 as helm
 
 from agentenv.components._lib.namespaces import create_restricted_namespace
-from agentenv.components._lib.options import child_options, child_options_without_dependencies
+from agentenv.components._lib.options import child_options, child_options_without_dependencies, component_outputs
 from agentenv.components.cost import metering_policies, metering_values
 from agentenv.core.metering import locations
 from agentenv.core.metering.rules import rule_file
@@ -86,7 +86,7 @@ class ClusterCosts(pulumi.ComponentResource):
 
         self.namespace = namespace_name
         self.prometheus_address = pulumi.Output.from_input(locations.PROMETHEUS_ADDRESS)
-        self.register_outputs({output: getattr(self, output) for output in ClusterCosts.__annotations__})
+        self.register_outputs(component_outputs(self))
 
 
 def dashboards() -> dict[str, str]:

@@ -20,7 +20,7 @@ from agentenv.components._lib.namespace_network_policy import (
     network_policy_spec,
 )
 from agentenv.components._lib.namespaces import create_restricted_namespace
-from agentenv.components._lib.options import ChildOptions, child_options
+from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components.sandboxes.controller import (
     CONFIGURATION,
     DOMAINS_KEY,
@@ -72,7 +72,7 @@ class AgentSandbox(pulumi.ComponentResource):
 
         self.namespace = namespace.metadata.name
         self.version = pulumi.Output.from_input(release.version)
-        self.register_outputs({output: getattr(self, output) for output in AgentSandbox.__annotations__})
+        self.register_outputs(component_outputs(self))
 
     def _create_controller(
         self, plan: SandboxControllerPlan, namespace: pulumi.Output[str], after: list[pulumi.Resource]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pulumi.provider.experimental.component import ComponentProvider
 
+from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components.package import EXPORTED_COMPONENTS
 from tests.fast.components.existing import EXISTING, existing_resources
-from tests.fast.components.graph import registered
-from tests.fast.components.shapes import network
+from tests.fast.components.graph import Graph, registered
 from tests.fast.components.test_environment import environment
 
 
@@ -29,14 +29,20 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from ((f"{token}.{name}", property_) for name, property_ in type_["properties"].items())
 
 
-def test_the_components_have_the_types_that_they_register(schema: dict[str, Any]) -> None:
+@pytest.fixture(scope="module")
+def graphs() -> tuple[Graph, ...]:
+    """Graphs that have every component."""
     adopting = registered(lambda: environment(**EXISTING), existing=existing_resources())
     certificate = "arn:aws:acm:eu-west-1:123456789012:certificate/c"
     service = {"image": f"registry.example.com/service@sha256:{'ab' * 32}", "domain": "os.example.com"}
     service["certificate"] = certificate
     metered = registered(lambda: environment(service=service, cost={"monthlyBudget": 1, "alertTo": "a@example.com"}))
-    both = [*metered.resources, *adopting.resources]
-    registered_types = {resource.type for resource in both if resource.type.startswith("agent-environment:")}
+    return metered, adopting
+
+
+def test_the_components_have_the_types_that_they_register(schema: dict[str, Any], graphs: tuple[Graph, ...]) -> None:
+    every = [resource for graph in graphs for resource in graph.resources]
+    registered_types = {resource.type for resource in every if resource.type.startswith("agent-environment:")}
     assert set(schema["resources"]) == registered_types
     assert all(schema["resources"][token]["isComponent"] for token in registered_types)
 
@@ -52,9 +58,7 @@ def test_what_shapes_the_graph_is_plain_and_the_rest_may_be_an_output(schema: di
     assert not {"Storage.vpcId", "Storage.clientRoleArns", "Cluster.logsKeyArn"} & plain
 
 
-def test_outputs_are_registered_under_the_schemas_names(schema: dict[str, Any]) -> None:
-    from agentenv.components._lib.options import component_outputs
-
-    seen: list[set[str]] = []
-    registered(lambda: seen.append(set(component_outputs(network()))))
-    assert seen == [set(schema["resources"]["agent-environment:index:Network"]["properties"])]
+def test_outputs_are_registered_under_the_schemas_names(schema: dict[str, Any], graphs: tuple[Graph, ...]) -> None:
+    for urn, outputs in (row for graph in graphs for row in graph.outputs.items()):
+        component = schema["resources"].get(urn.split("::")[2].rpartition("$")[2])
+        assert component is None or set(outputs) - {OUTPUT} <= set(component["properties"]), urn
