@@ -10,10 +10,10 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from agentenv.rehearsal.controlplane.client import until
+from tests.fast.rehearsal.tools.test_build import alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -247,10 +247,3 @@ def test_missing_virtual_environment_is_explained(shared: Engine) -> None:
     assert preview.returncode != 0
     assert "not-here does not exist. Create it" in preview.stdout
     assert "Traceback" not in preview.stdout
-
-
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

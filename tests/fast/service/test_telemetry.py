@@ -19,7 +19,8 @@ TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1LTEifQ.c2lnbmF0dXJl"
 KEY_ID = "ASIA" + "A" * 16
 
 
-def test_every_metric_exists_and_no_label_holds_an_owner() -> None:
+def recorded_metrics() -> Metrics:
+    """Return metrics of which each has a value."""
     metrics = Metrics()
     metrics.claimed("standard", "warm", 0.04)
     metrics.pool_hit("standard")
@@ -27,6 +28,9 @@ def test_every_metric_exists_and_no_label_holds_an_owner() -> None:
     metrics.workspaces({("standard", "running"): 2})
     metrics.suspended("standard", "idle")
     metrics.restarted("standard", "out-of-memory")
+    metrics.missed_pod("kube-system")
+    metrics.findings("audit", {"orphan": 1})
+    metrics.volumes({"pvc-1": 4096})
     metrics.budget("notice")
     metrics.request("/v1/workspaces/{id}", "GET", 200, 0.01)
     metrics.ledger_rows(3)
@@ -36,6 +40,11 @@ def test_every_metric_exists_and_no_label_holds_an_owner() -> None:
         pass
     with pytest.raises(ValueError, match="no"), metrics.loop("idle"):
         raise ValueError("no")
+    return metrics
+
+
+def test_every_metric_exists_and_no_label_holds_an_owner() -> None:
+    metrics = recorded_metrics()
     exposition = generate_latest(metrics.registry).decode()
     for line in (
         'agentenv_claim_seconds_count{class="standard",outcome="warm"} 1.0',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import boto3
@@ -10,6 +10,7 @@ import pytest
 from botocore.stub import Stubber
 
 from agentenv.cli.preflight.aws_calls import Account
+from agentenv.cli.preflight.check import Check, Question, run_checks
 from agentenv.rehearsal.cloud.server import Cloud
 
 REGION = "us-east-1"
@@ -50,6 +51,11 @@ class StubbedSession:
     def account(self) -> Account:
         """Return an account with this session."""
         return Account(REGION, self)  # pyright: ignore[reportArgumentType] - all of a session that is used
+
+    def check(self, questions: Sequence[Question], name: str = "") -> Check:
+        """Return the check of the only question whose name begins so."""
+        (question,) = [each for each in questions if each.name.startswith(name)]
+        return run_checks([question], self.account())[0]
 
 
 @pytest.fixture

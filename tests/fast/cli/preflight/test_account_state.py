@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentenv.cli.preflight import account_state
-from agentenv.cli.preflight.check import Check, run_checks
+from agentenv.cli.preflight.check import Check
 from agentenv.core.iam.principals import SPOT_ROLE
 from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import sandbox, settings
@@ -15,8 +15,7 @@ from tests.fast.rehearsal.cloud.calls import allow, refused, remove, subnets, tr
 
 
 def run_check(session: StubbedSession, name: str, sections: dict[str, Any]) -> Check:
-    (question,) = [each for each in account_state.questions(settings(sections)) if each.name == name]
-    return run_checks([question], session.account())[0]
+    return session.check(account_state.questions(settings(sections)), name)
 
 
 @pytest.mark.parametrize(

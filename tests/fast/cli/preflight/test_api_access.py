@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentenv.cli.preflight import api_access
-from agentenv.cli.preflight.check import Check, run_checks
+from agentenv.cli.preflight.check import Check
 from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import settings
 
@@ -21,8 +21,7 @@ ROUTED: dict[str, Any] = {
 
 
 def run_check(session: StubbedSession, name: str, sections: dict[str, Any]) -> Check:
-    (question,) = [each for each in api_access.questions(settings(sections)) if each.name == name]
-    return run_checks([question], session.account())[0]
+    return session.check(api_access.questions(settings(sections)), name)
 
 
 def test_a_public_endpoint_names_the_ranges_of_its_clients(stubbed: StubbedSession) -> None:

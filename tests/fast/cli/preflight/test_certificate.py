@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentenv.cli.preflight.certificate import questions
-from agentenv.cli.preflight.check import Check, run_checks
+from agentenv.cli.preflight.check import Check
 from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import settings
 
@@ -20,8 +20,7 @@ OWN = {"workspaceDomain": "os.example.net"}
 def checked(session: StubbedSession, names: list[str], status: str = "ISSUED", **more: Any) -> Check:
     described = {"Certificate": {"Status": status, "SubjectAlternativeNames": names}}
     session.stub("acm").add_response("describe_certificate", described, {"CertificateArn": ARN})
-    (question,) = questions(settings({"service": {**SERVICE, **more}}))
-    return run_checks([question], session.account())[0]
+    return session.check(questions(settings({"service": {**SERVICE, **more}})))
 
 
 def test_no_certificate_is_read_without_a_gateway() -> None:
@@ -50,7 +49,6 @@ def test_one_that_is_not_issued_fails(stubbed: StubbedSession) -> None:
 
 def test_one_that_does_not_exist_fails(stubbed: StubbedSession) -> None:
     stubbed.stub("acm").add_client_error("describe_certificate", "ResourceNotFoundException", "not found")
-    (question,) = questions(settings({"service": SERVICE}))
-    (check,) = run_checks([question], stubbed.account())
+    check = stubbed.check(questions(settings({"service": SERVICE})))
     assert check.ok is False
     assert "request the certificate" in check.why

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentenv.cli.preflight import image_architectures
-from agentenv.cli.preflight.check import Check, run_checks
+from agentenv.cli.preflight.check import Check
 from agentenv.cli.preflight.image_architectures import questions
 from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import settings
@@ -25,8 +25,7 @@ def classes(**parts: Any) -> dict[str, Any]:
 
 
 def check(session: StubbedSession, sections: dict[str, Any]) -> Check:
-    (question,) = questions(settings(sections))
-    return run_checks([question], session.account())[0]
+    return session.check(questions(settings(sections)))
 
 
 def add_manifest(session: StubbedSession, manifest: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentenv.cli.preflight import permissions
 from agentenv.cli.preflight.actions import POINTS, PROFILE, Actions, actions_of
-from agentenv.cli.preflight.check import Check, run_checks
+from agentenv.cli.preflight.check import Check
 from agentenv.config.sections.network import PLATFORM_ENDPOINTS
 from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.components.test_stack_files import build
@@ -54,10 +54,7 @@ def queue(stubbed: StubbedSession, **decisions: str) -> Check:
 
 
 def run_check(stubbed: StubbedSession, service: str) -> Check:
-    (question,) = [
-        question for question in permissions.questions(settings()) if question.name == f"permissions: {service}"
-    ]
-    return run_checks([question], stubbed.account())[0]
+    return stubbed.check(permissions.questions(settings()), f"permissions: {service}")
 
 
 def session(stubbed: StubbedSession) -> None:

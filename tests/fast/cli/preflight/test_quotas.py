@@ -8,16 +8,13 @@ import pytest
 
 from agentenv.cli.preflight import quotas
 from agentenv.cli.preflight.aws_calls import AwsCallError
-from agentenv.cli.preflight.check import Check, Question, run_checks
+from agentenv.cli.preflight.check import Check, Question
 from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import VETTED, sandbox, settings
 
 
 def run_check(stubbed: StubbedSession, name: str, **sections: Any) -> Check:
-    (question,) = [
-        question for question in quotas.questions(settings(sections)) if question.name.startswith(f"quota: {name}")
-    ]
-    return run_checks([question], stubbed.account())[0]
+    return stubbed.check(quotas.questions(settings(sections)), f"quota: {name}")
 
 
 def limit(stubbed: StubbedSession, service: str, code: str, value: float) -> None:

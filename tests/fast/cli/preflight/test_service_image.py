@@ -16,8 +16,7 @@ REPOSITORY = "111122223333.dkr.ecr.us-east-1.amazonaws.com/team/service"
 
 
 def check_image(session: StubbedSession, image: str) -> Check:
-    (question,) = questions(settings({"service": {"image": image}}))
-    return run_checks([question], session.account())[0]
+    return session.check(questions(settings({"service": {"image": image}})))
 
 
 def describe_images(session: StubbedSession, tags: list[str]) -> None:

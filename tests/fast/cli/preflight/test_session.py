@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from agentenv.cli.preflight import session
-from agentenv.cli.preflight.check import Check, run_checks
+from agentenv.cli.preflight.check import Check
 from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import settings
 
@@ -17,7 +17,7 @@ ROLE = "arn:aws:sts::111122223333:assumed-role/platform/jane"
 def check(stubbed: StubbedSession, arn: str = ROLE) -> Check:
     identity = {"Arn": arn, "Account": "111122223333", "UserId": "x"}
     stubbed.stub("sts").add_response("get_caller_identity", identity)
-    return run_checks(session.questions(settings()), stubbed.account())[0]
+    return stubbed.check(session.questions(settings()))
 
 
 @pytest.fixture(autouse=True)

@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 
 from agentenv.cli.preflight import needs, versions, zones
-from agentenv.cli.preflight.check import Check, Question, run_checks
+from agentenv.cli.preflight.check import Check, run_checks
 from agentenv.config import Settings
 from agentenv.core.nodes.node_pools import NodePool
 from tests.fast.cli.preflight.conftest import StubbedSession
 from tests.fast.config.stack_samples import config, sandbox, settings
-
-
-def run_check(questions: list[Question], name: str, stubbed: StubbedSession) -> Check:
-    (question,) = [question for question in questions if question.name.startswith(name)]
-    return run_checks([question], stubbed.account())[0]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +21,7 @@ def run_check(questions: list[Question], name: str, stubbed: StubbedSession) -> 
 def test_a_region_without_opt_in_fails(stubbed: StubbedSession, state: str, ok: bool, expected: str) -> None:
     regions = [{"RegionName": "us-east-1", "OptInStatus": state}]
     stubbed.stub("ec2").add_response("describe_regions", {"Regions": regions}, {"AllRegions": True})
-    found = run_check(zones.questions(settings()), "the region", stubbed)
+    found = stubbed.check(zones.questions(settings()), "the region")
     assert found.ok is ok
     assert expected in found.why
 
@@ -36,30 +31,28 @@ def test_an_unknown_region_fails(stubbed: StubbedSession) -> None:
 
     regions = [{"RegionName": "us-east-1", "OptInStatus": "opted-in"}]
     stubbed.stub("ec2").add_response("describe_regions", {"Regions": regions})
-    found = run_check(zones.questions(read(config(region="us-east-9"), "dev")), "the region", stubbed)
+    found = stubbed.check(zones.questions(read(config(region="us-east-9"), "dev")), "the region")
     assert (found.ok, found.why) == (False, "there is no such region; similar regions: us-east-1")
 
 
 def test_zones_are_counted_or_checked_by_name(simulated: StubbedSession) -> None:
-    assert run_check(zones.questions(settings()), "zones", simulated).ok is True
+    assert simulated.check(zones.questions(settings()), "zones").ok is True
     named = settings({"network": {"zones": ["us-east-1a", "us-east-1z"]}})
-    found = run_check(zones.questions(named), "zones", simulated)
+    found = simulated.check(zones.questions(named), "zones")
     assert found.ok is False
     assert found.why.startswith("us-east-1z not available to this account")
 
 
 def test_every_default_pool_is_offered_in_each_zone(simulated: StubbedSession) -> None:
     parsed = settings({"sandboxClasses": [sandbox(capacity="both")]})
-    found = [
-        run_check(zones.questions(parsed), f"instances of {pool.name}", simulated) for pool in needs.pools_of(parsed)
-    ]
+    found = [simulated.check(zones.questions(parsed), f"instances of {pool.name}") for pool in needs.pools_of(parsed)]
     assert len(found) == 5
     assert all("us-east-1a: " in str(check.limit) and "us-east-1b: " in str(check.limit) for check in found)
 
 
 def test_an_unavailable_family_fails(simulated: StubbedSession) -> None:
     parsed = settings({"capacity": {"system": {"families": ["m9z"]}}})
-    found = run_check(zones.questions(parsed), "instances of system", simulated)
+    found = simulated.check(zones.questions(parsed), "instances of system")
     assert (found.ok, found.limit) == (False, "us-east-1a: none; us-east-1b: none")
     assert "none of these is offered in us-east-1a, us-east-1b" in found.why
 
@@ -90,7 +83,7 @@ def test_bare_metal_types_are_matched_by_size(stubbed: StubbedSession) -> None:
     parsed = settings(
         {"network": {"zones": ["us-east-1a", "us-east-1b"]}, "capacity": {"system": {"families": ["m7i-metal"]}}}
     )
-    assert run_check(zones.questions(parsed), "instances of system", stubbed).ok is False
+    assert stubbed.check(zones.questions(parsed), "instances of system").ok is False
 
 
 def test_the_pinned_builds_are_what_eks_offers(simulated: StubbedSession) -> None:
@@ -101,7 +94,7 @@ def test_the_pinned_builds_are_what_eks_offers(simulated: StubbedSession) -> Non
 
 def test_a_removed_build_fails_with_a_suggestion(simulated: StubbedSession) -> None:
     parsed = settings({"cluster": {"addonVersions": {"coredns": "v1.0.0-eksbuild.1"}}})
-    found = run_check(versions.questions(parsed), "add-on coredns", simulated)
+    found = simulated.check(versions.questions(parsed), "add-on coredns")
     assert found.ok is False
     assert found.needed == "v1.0.0-eksbuild.1"
     assert f"set another in cluster.addonVersions, such as {found.limit}" in found.why
@@ -118,7 +111,7 @@ def test_a_removed_build_fails_with_a_suggestion(simulated: StubbedSession) -> N
 def test_a_version_must_be_supported(stubbed: StubbedSession, state: dict[str, Any], ok: bool) -> None:
     parsed = {"clusterVersions": [{"clusterVersion": "1.35", **state}]}
     stubbed.stub("eks").add_response("describe_cluster_versions", parsed)
-    assert run_check(versions.questions(settings()), "the cluster's version", stubbed).ok is ok
+    assert stubbed.check(versions.questions(settings()), "the cluster's version").ok is ok
 
 
 @pytest.mark.parametrize(
@@ -127,14 +120,14 @@ def test_a_version_must_be_supported(stubbed: StubbedSession, state: dict[str, A
 )
 def test_the_end_of_standard_support_is_named(simulated: StubbedSession, policy: str, expected: str) -> None:
     parsed = settings({"cluster": {"supportPolicy": policy}})
-    found = run_check(versions.questions(parsed), "the cluster's version", simulated)
+    found = simulated.check(versions.questions(parsed), "the cluster's version")
     assert (found.ok, found.why) == (True, f"until 2027-03-27; after it {expected}")
 
 
 def test_an_unknown_version_fails(stubbed: StubbedSession) -> None:
     parsed = {"clusterVersions": [{"clusterVersion": "1.99", "versionStatus": "STANDARD_SUPPORT"}]}
     stubbed.stub("eks").add_response("describe_cluster_versions", parsed)
-    found = run_check(versions.questions(settings()), "the cluster's version", stubbed)
+    found = stubbed.check(versions.questions(settings()), "the cluster's version")
     assert (found.ok, found.limit) == (False, "1.99")
 
 
@@ -152,7 +145,7 @@ def image(stubbed: StubbedSession, found: list[dict[str, str]] | None) -> Check:
     else:
         ssm.add_response("get_parameter", {"Parameter": {"Value": "ami-1"}}, {"Name": PARAMETER})
         stubbed.stub("ec2").add_response("describe_images", {"Images": found}, {"ImageIds": ["ami-1"]})
-    return run_check(versions.questions(settings({"capacity": {"ami": "al2023@v20261103"}})), "node image", stubbed)
+    return stubbed.check(versions.questions(settings({"capacity": {"ami": "al2023@v20261103"}})), "node image")
 
 
 def test_the_image_is_read_from_karpenters_parameter(stubbed: StubbedSession) -> None:
@@ -197,7 +190,7 @@ def test_the_nitro_runtime_needs_a_custom_image(
     expected = {"Filters": [{"Name": "image-id", "Values": ["ami-0a1b2c3d"]}]}
     stubbed.stub("ec2").add_response("describe_images", {"Images": images}, expected)
     parsed = nitro(nitroImages=["ami-0a1b2c3d"], families=["m7g"])
-    check = run_check(versions.questions(parsed), "node images with the Nitro", stubbed)
+    check = stubbed.check(versions.questions(parsed), "node images with the Nitro")
     assert check.ok is ok
     assert why in check.why
 
@@ -205,6 +198,6 @@ def test_the_nitro_runtime_needs_a_custom_image(
 @pytest.mark.parametrize(("families", "ok"), [(["m6i", "t3"], True), (["t3"], False)])
 def test_nitro_sandboxes_need_families_with_enclaves(simulated: StubbedSession, families: list[str], ok: bool) -> None:
     parsed = nitro(nitroImages=["ami-0a1b2c3d"], families=families)
-    check = run_check(versions.questions(parsed), "families with Nitro Enclaves", simulated)
+    check = simulated.check(versions.questions(parsed), "families with Nitro Enclaves")
     assert check.ok is ok
     assert "t3" in check.why or "none of" in check.why

@@ -17,6 +17,7 @@ from agentenv.core.metering.scraping import scrape_configs
 from agentenv.core.metering.sizes import sizes
 from agentenv.core.metering.tariff import Tariff, number
 from agentenv.service.telemetry.metrics import Metrics
+from tests.fast.service.test_telemetry import recorded_metrics
 
 TARIFF = Tariff(
     fixed={"NAT": Decimal("32.85"), "keys": Decimal(4)}, monthly_budget=Decimal(100), per_user_cap=Decimal(3)
@@ -53,22 +54,7 @@ def test_amounts_have_no_exponents() -> None:
 
 
 def test_the_service_exports_the_metrics_of_its_panels() -> None:
-    metrics = Metrics()
-    metrics.claimed("a", "warm", 0.1)
-    metrics.pool_hit("a")
-    metrics.pool_miss("a", "empty")
-    metrics.workspaces({("a", "running"): 1})
-    metrics.suspended("a", "idle")
-    metrics.restarted("a", "ended")
-    metrics.missed_pod("kube-system")
-    metrics.budget("notice")
-    metrics.request("/v1", "GET", 200, 0.1)
-    metrics.ledger_rows()
-    metrics.findings("audit", {"orphan": 1})
-    metrics.volumes({"pvc-1": 4096})
-    metrics.unreadable({"SandboxClaim": 1})
-    with pytest.raises(OSError), metrics.loop("idle"):  # noqa: PT011 - any will do
-        raise OSError
+    metrics = recorded_metrics()
     known = {sample.name: set(sample.labels) for family in metrics.registry.collect() for sample in family.samples}
     assert set(SERVICE.series()) <= set(known)
     for metric, labels in SERVICE.metrics.items():
