@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import uvicorn
 
 from agentenv.config import read
 from agentenv.rehearsal.controlplane.client import until
@@ -20,6 +17,7 @@ from agentenv.service.http.app import create_app
 from agentenv.service.telemetry.metrics import Metrics
 from tests.fast.service.http.auth.issuer import FakeIssuer
 from tests.live.controlplane.objects import TIMEOUT
+from tests.served import in_thread, served
 
 
 @dataclass
@@ -64,30 +62,21 @@ def configuration_of(kubeconfig: Path, issuer: str, classes: list[dict[str, Any]
 @contextlib.contextmanager
 def serving(configuration_: Configuration, issuer: FakeIssuer, replicas: int = 1) -> Iterator[Served]:
     """Run ready replicas, each with its own event loop."""
-    served = Served(issuer, [])
+    replicas_ = Served(issuer, [])
     with contextlib.ExitStack() as stack:
         for _ in range(replicas):
             metrics = Metrics()
-            served.metrics.append(metrics)
-            served.urls.append(stack.enter_context(_replica(configuration_, metrics)))
-        yield served
+            replicas_.metrics.append(metrics)
+            replicas_.urls.append(stack.enter_context(_replica(configuration_, metrics)))
+        yield replicas_
 
 
 @contextlib.contextmanager
 def _replica(configuration_: Configuration, metrics: Metrics) -> Iterator[str]:
-    listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(create_app(configuration_, metrics), log_config=None, access_log=False, proxy_headers=False)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
-    thread.start()
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    try:
+    with in_thread(served(create_app(configuration_, metrics))) as port:
+        url = f"http://127.0.0.1:{port}"
         assert until(lambda: _is_ready(url), TIMEOUT), "the service does not become ready"
         yield url
-    finally:
-        server.should_exit = True
-        thread.join(TIMEOUT)
-        listening.close()
 
 
 def _is_ready(url: str) -> bool:

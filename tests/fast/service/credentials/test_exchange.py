@@ -8,14 +8,12 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
@@ -47,6 +45,7 @@ from tests.fast.config.stack_samples import ACCESS
 from tests.fast.service.fake_api_server import Api, FakeApiServer, run
 from tests.fast.service.ledger import documents
 from tests.fast.simulated_tables import simulated_aws
+from tests.served import in_thread, served
 
 ROLE = "arn:aws:iam::123456789012:role/class-standard"
 POLICY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
@@ -362,15 +361,8 @@ def test_other_actions_of_sts_are_refused(api: FakeApiServer) -> None:
 def service_url(api: FakeApiServer) -> Iterator[str]:
     """The exchange behind a real socket, for a pod whose address is this machine's own."""
     change_object(api, PODS, "box-w-1", ("status", "podIPs"), [{"ip": "127.0.0.1"}])
-    listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(application(exchange(api)), log_config=None, proxy_headers=False, lifespan="off")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)
-    listening.close()
+    with in_thread(served(application(exchange(api)), lifespan="off")) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def test_an_sdk_gets_credentials_without_code(service_url: str, tmp_path: Any) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,7 +12,6 @@ from typing import Any, TypeVar
 
 import httpx2
 import pytest
-import uvicorn
 
 from agentenv.client.connect_json import SandboxError
 from agentenv.client.sandbox import AsyncSandbox
@@ -31,6 +29,7 @@ from agentenv.service.http.dependencies import AccessTokens, Dependencies, Sandb
 from tests.fast.service.gateway.stored import MemoryStore
 from tests.fast.service.kube.apiserver import Object
 from tests.fast.service.workspaces.stage import IMAGE, Stage, staged
+from tests.served import in_thread, served
 
 T = TypeVar("T")
 SECRET = b"secret of the tests"
@@ -164,50 +163,37 @@ def _follow_suspensions(stage: Stage) -> None:
     stage.server.put, stage.server.on_create = put_and_follow, create_and_date  # type: ignore[method-assign]
 
 
+@asynccontextmanager
+async def _serving() -> AsyncGenerator[Service]:
+    async with staged(*CLASSES, domain=DOMAIN, image=IMAGE, certificate=CERTIFICATE) as stage:
+        _follow_suspensions(stage)
+        now = stage.kube.clock.now
+        access = AccessCache(MemoryStore(), now=now)
+        await access.poll()
+        keys, sandboxes = ApiKeys(access, now), RecordedSandboxes()
+        app = application(None, stage.metrics)
+        service = stage.catalog.settings.service
+        app.state.dependencies = dependencies = Dependencies(
+            backend=stage.backend,
+            catalog=stage.catalog,
+            authenticator=Authenticator(service, None, TokenReviewer(stage.kube, service.audience), keys=keys),
+            limits=RateLimiter(100_000),
+            metrics=stage.metrics,
+            swarms=stage.swarms,
+            keys=keys,
+            access=HmacTokens(),
+            sandboxes=sandboxes,
+            now=now,
+        )
+        async with served(app, lifespan="off") as port:
+            loop = asyncio.get_running_loop()
+            yield Service(f"http://127.0.0.1:{port}", loop, stage, dependencies, keys, sandboxes)
+
+
 @pytest.fixture(scope="module")
 def module_service() -> Iterator[Service]:
-    started: threading.Event = threading.Event()
-    services: list[Service] = []
-    ending: list[Callable[[], None]] = []
-
-    async def serve() -> None:
-        async with staged(*CLASSES, domain=DOMAIN, image=IMAGE, certificate=CERTIFICATE) as stage:
-            _follow_suspensions(stage)
-            now = stage.kube.clock.now
-            access = AccessCache(MemoryStore(), now=now)
-            await access.poll()
-            keys, sandboxes = ApiKeys(access, now), RecordedSandboxes()
-            app = application(None, stage.metrics)
-            service = stage.catalog.settings.service
-            app.state.dependencies = dependencies = Dependencies(
-                backend=stage.backend,
-                catalog=stage.catalog,
-                authenticator=Authenticator(service, None, TokenReviewer(stage.kube, service.audience), keys=keys),
-                limits=RateLimiter(100_000),
-                metrics=stage.metrics,
-                swarms=stage.swarms,
-                keys=keys,
-                access=HmacTokens(),
-                sandboxes=sandboxes,
-                now=now,
-            )
-            with socket.create_server(("127.0.0.1", 0)) as listener:
-                config = uvicorn.Config(app, log_config=None, proxy_headers=False, lifespan="off")
-                server = uvicorn.Server(config)
-                url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-                loop = asyncio.get_running_loop()
-                services.append(Service(url, loop, stage, dependencies, keys, sandboxes))
-                ending.append(lambda: setattr(server, "should_exit", True))
-                started.set()
-                await server.serve(sockets=[listener])
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
-    thread.start()
-    assert started.wait(30)
-    yield services[0]
-    services[0].loop.call_soon_threadsafe(ending[0])
-    thread.join(30)
-    assert not thread.is_alive()
+    with in_thread(_serving()) as service_:
+        yield service_
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +15,6 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
-import uvicorn
 
 from agentenv.core.gateway.api_keys import Scope
 from agentenv.dev.gateway import DOMAIN
@@ -29,6 +27,7 @@ from agentenv.service.configuration import Configuration
 from agentenv.service.gateway.setup import running_gateway
 from agentenv.service.http.app import application
 from tests.fast.core.gateway.running import running
+from tests.served import in_thread, served
 
 T = TypeVar("T")
 SECONDS = 180.0
@@ -58,39 +57,24 @@ async def _authorizing(local: Local) -> AsyncGenerator[int]:
             yield port
 
 
+@contextlib.asynccontextmanager
+async def _serving(on: Machine, folder: Path) -> AsyncGenerator[Served]:
+    with opened(folder) as state:
+        async with (
+            local_service(default_settings(), state, lambda keys: on.sandboxes(state.homes, keys)) as local,
+            _authorizing(local) as authorizer_port,
+        ):
+            app = application()
+            app.state.dependencies = local.dependencies
+            async with served(app) as port:
+                yield Served(local, asyncio.get_running_loop(), port, authorizer_port)
+
+
 @pytest.fixture(scope="module")
 def environment(on: Machine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service with its authorizer."""
-    started, ending = threading.Event(), list[Callable[[], None]]()
-    served: list[Served] = []
-
-    async def serve(folder: Path) -> None:
-        with opened(folder) as state:
-            sandboxes = lambda keys: on.sandboxes(state.homes, keys)  # noqa: E731
-            async with (
-                local_service(default_settings(), state, sandboxes) as local,
-                _authorizing(local) as authorizer_port,
-            ):
-                app = application()
-                app.state.dependencies = local.dependencies
-                server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, proxy_headers=False))
-                serving_http = asyncio.create_task(server.serve())
-                while not server.started:
-                    assert not serving_http.done()
-                    await asyncio.sleep(0.01)
-                port = server.servers[0].sockets[0].getsockname()[1]
-                served.append(Served(local, asyncio.get_running_loop(), port, authorizer_port))
-                ending.append(lambda: setattr(server, "should_exit", True))
-                started.set()
-                await serving_http
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(tmp_path_factory.mktemp("dev")),), daemon=True)
-    thread.start()
-    assert started.wait(SECONDS)
-    yield served[0]
-    served[0].loop.call_soon_threadsafe(ending[0])
-    thread.join(SECONDS)
-    assert not thread.is_alive()
+    with in_thread(_serving(on, tmp_path_factory.mktemp("dev"))) as environment_:
+        yield environment_
 
 
 @pytest.fixture

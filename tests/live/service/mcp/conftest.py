@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -19,6 +18,7 @@ from agentenv.dev.serve import Local, local_service
 from agentenv.dev.settings import default_settings
 from agentenv.dev.state import State
 from agentenv.service.http.app import application
+from tests.served import served
 
 SECONDS = 300.0
 
@@ -63,30 +63,21 @@ class Tools:
 
 
 @contextlib.asynccontextmanager
-async def served(state: State, on: Machine) -> AsyncGenerator[Served]:
+async def serving(state: State, on: Machine) -> AsyncGenerator[Served]:
     """Serve the API of one machine."""
     async with local_service(default_settings(), state, lambda keys: on.sandboxes(state.homes, keys)) as local:
         app = application()
         app.state.dependencies = local.dependencies
         local.dependencies.gateway = addresses(8000)
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, proxy_headers=False))
-        serving = asyncio.create_task(server.serve())
-        while not server.started:
-            assert not serving.done()
-            await asyncio.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        try:
+        async with served(app) as port:
             yield Served(local, f"http://127.0.0.1:{port}", state.key())
-        finally:
-            server.should_exit = True
-            await serving
 
 
 def with_service(state: State, on: Machine, act: Callable[[Served], Awaitable[None]]) -> None:
     """Run a coroutine with a served API."""
 
     async def run() -> None:
-        async with asyncio.timeout(SECONDS), served(state, on) as service:
+        async with asyncio.timeout(SECONDS), serving(state, on) as service:
             await act(service)
 
     asyncio.run(run())
