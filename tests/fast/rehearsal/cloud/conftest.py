@@ -10,7 +10,9 @@ import pytest
 from botocore.config import Config
 
 from agentenv.rehearsal.cloud.server import Cloud
+from agentenv.rehearsal.controlplane.auth.pod_credentials import STS
 from tests.fast.rehearsal.cloud.calls import remove, subnets, trust
+from tests.fast.rehearsal.cloud.signer import Signer
 
 ClientFactory = Callable[[str], Any]
 Census = Callable[[], dict[str, list[str]]]
@@ -68,3 +70,24 @@ def places(aws_client: ClientFactory) -> Iterator[list[str]]:
     vpc, names = subnets(aws_client("ec2"))
     yield names
     remove(aws_client("ec2"), vpc, names)
+
+
+@pytest.fixture(scope="module")
+def signer(cloud: Cloud, aws_client: ClientFactory, role: str, places: list[str]) -> Iterator[Signer]:
+    """The issuer of tokens of a cluster named k."""
+    eks = aws_client("eks")
+    cluster = eks.create_cluster(name="k", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    signer = Signer(cluster["identity"]["oidc"]["issuer"])
+    signer.publish(cloud)
+    yield signer
+    signer.publish(cloud, "DELETE")
+    eks.delete_cluster(name="k")
+
+
+@pytest.fixture(scope="module")
+def provider(aws_client: ClientFactory, signer: Signer) -> Iterator[str]:
+    """The ARN of the IAM provider of that issuer."""
+    iam = aws_client("iam")
+    arn = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[STS])["OpenIDConnectProviderArn"]
+    yield arn
+    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)

@@ -12,7 +12,7 @@ from agentenv.components._lib import iam_policies
 from agentenv.components._lib.aws_context import AwsContext
 from agentenv.rehearsal.cloud.server import Cloud
 from agentenv.rehearsal.controlplane.auth.account import Account
-from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, remove, subnets, trust
+from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow
 from tests.fast.rehearsal.cloud.conftest import ClientFactory
 from tests.fast.rehearsal.cloud.signer import Signer
 
@@ -23,10 +23,9 @@ Mount = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def system(aws_client: ClientFactory) -> Iterator[dict[str, str]]:
+def system(aws_client: ClientFactory, places: list[str]) -> Iterator[dict[str, str]]:
     """A file system with a mount target and an access point."""
-    efs, ec2 = aws_client("efs"), aws_client("ec2")
-    vpc, places = subnets(ec2)
+    efs = aws_client("efs")
     created = efs.create_file_system(CreationToken="mounts")
     id_ = created["FileSystemId"]
     target = efs.create_mount_target(FileSystemId=id_, SubnetId=places[0])["MountTargetId"]
@@ -35,21 +34,13 @@ def system(aws_client: ClientFactory) -> Iterator[dict[str, str]]:
     efs.delete_access_point(AccessPointId=point)
     efs.delete_mount_target(MountTargetId=target)
     efs.delete_file_system(FileSystemId=id_)
-    remove(ec2, vpc, places)
 
 
 @pytest.fixture(scope="module")
-def session(cloud: Cloud, aws_client: ClientFactory) -> Iterator[Callable[[str], str]]:
+def session(aws_client: ClientFactory, signer: Signer, provider: str) -> Iterator[Callable[[str], str]]:
     """Return the access key of a new session of a role."""
-    iam, eks, ec2 = aws_client("iam"), aws_client("eks"), aws_client("ec2")
-    vpc, places = subnets(ec2)
-    role = iam.create_role(RoleName="mounts", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    cluster = eks.create_cluster(name="m", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
-    signer = Signer(cluster["identity"]["oidc"]["issuer"])
-    signer.publish(cloud)
-    provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=["sts.amazonaws.com"])
-    web = {"Federated": provider["OpenIDConnectProviderArn"]}
-    document = allow(Resource=..., Action="sts:AssumeRoleWithWebIdentity", Principal=web)
+    iam = aws_client("iam")
+    document = allow(Resource=..., Action="sts:AssumeRoleWithWebIdentity", Principal={"Federated": provider})
     everything = iam.create_policy(PolicyName="all", PolicyDocument=allow(Action="*"))["Policy"]["Arn"]
     s3_only = iam.create_policy(PolicyName="s3", PolicyDocument=allow())["Policy"]["Arn"]
     boundaries = {"node": {}, "stranger": {}, "wide": everything, "narrow": s3_only}
@@ -65,14 +56,10 @@ def session(cloud: Cloud, aws_client: ClientFactory) -> Iterator[Callable[[str],
 
     yield new
     iam.delete_role_policy(RoleName="stranger", PolicyName="mounts")
-    for name in ("mounts", *boundaries):
+    for name in boundaries:
         iam.delete_role(RoleName=name)
     for arn in (everything, s3_only):
         iam.delete_policy(PolicyArn=arn)
-    eks.delete_cluster(name="m")
-    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider["OpenIDConnectProviderArn"])
-    signer.publish(cloud, "DELETE")
-    remove(ec2, vpc, places)
 
 
 def arn_of(role: str) -> str:

@@ -13,7 +13,7 @@ from agentenv.rehearsal.controlplane.auth import pod_credentials
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.auth.pod_credentials import AGENT, PODS, STS, NoCredentials, PodCredentials
 from agentenv.rehearsal.controlplane.client import Client
-from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, remove, subnets, trust
+from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow
 from tests.fast.rehearsal.cloud.conftest import ClientFactory
 from tests.fast.rehearsal.cloud.signer import Signer
 
@@ -40,26 +40,16 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(cloud: Cloud, aws_client: ClientFactory) -> Iterator[Server]:
+def server(aws_client: ClientFactory, signer: Signer, provider: str) -> Iterator[Server]:
     """A cluster whose tokens are known, and two roles for its driver."""
-    iam, eks = aws_client("iam"), aws_client("eks")
-    vpc, places = subnets(aws_client("ec2"))
-    role = iam.create_role(RoleName="keys", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    created = eks.create_cluster(name="k", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
-    signer = Signer(created["identity"]["oidc"]["issuer"])
-    signer.publish(cloud)
-    provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[STS])["OpenIDConnectProviderArn"]
+    iam = aws_client("iam")
     agent = {"Action": ["sts:AssumeRole", "sts:TagSession"], "Principal": {"Service": PODS}}
     web = {"Action": "sts:AssumeRoleWithWebIdentity", "Principal": {"Federated": provider}}
     for name, who in (("by-agent", agent), ("by-token", web)):
         iam.create_role(RoleName=name, AssumeRolePolicyDocument=allow(Resource=..., **who))
     yield Server(signer)
-    eks.delete_cluster(name="k")
-    for name in ("keys", "by-agent", "by-token"):
+    for name in ("by-agent", "by-token"):
         iam.delete_role(RoleName=name)
-    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider)
-    signer.publish(cloud, "DELETE")
-    remove(aws_client("ec2"), vpc, places)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from agentenv.core.iam.identity_exchange import Holder, SecretsPlace, request, r
 from agentenv.core.service.iam_policy import service_policy
 from agentenv.rehearsal.cloud.server import Cloud
 from agentenv.rehearsal.controlplane.auth.pod_credentials import STS
-from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, remove, subnets, trust
+from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused
 from tests.fast.rehearsal.cloud.conftest import ClientFactory
 from tests.fast.rehearsal.cloud.signer import Signer
 
@@ -24,15 +24,10 @@ TABLE = f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/ledger"
 
 
 @pytest.fixture(scope="module")
-def service(cloud: Cloud, aws_client: ClientFactory) -> Iterator[Any]:
+def service(cloud: Cloud, aws_client: ClientFactory, places: list[str], signer: Signer, provider: str) -> Iterator[Any]:
     """A function that creates clients with the session keys of the service's own role."""
-    iam, eks = aws_client("iam"), aws_client("eks")
-    vpc, places = subnets(aws_client("ec2"))
-    role = iam.create_role(RoleName="chain", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    created = eks.create_cluster(name="chain", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
-    signer = Signer(created["identity"]["oidc"]["issuer"])
-    signer.publish(cloud)
-    provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[STS])["OpenIDConnectProviderArn"]
+    iam = aws_client("iam")
+    vpc = aws_client("ec2").describe_subnets(SubnetIds=places)["Subnets"][0]["VpcId"]
     web = allow(Action="sts:AssumeRoleWithWebIdentity", Principal={"Federated": provider}, Resource=...)
     own = iam.create_role(RoleName="service", AssumeRolePolicyDocument=web)["Role"]["Arn"]
     may = service_policy(
@@ -64,13 +59,10 @@ def service(cloud: Cloud, aws_client: ClientFactory) -> Iterator[Any]:
         )
 
     yield client
-    eks.delete_cluster(name="chain")
     iam.delete_role_policy(RoleName="service", PolicyName="work")
     iam.delete_role_policy(RoleName="class-standard", PolicyName="rights")
-    for name in ("chain", "service", "class-standard", "another"):
+    for name in ("service", "class-standard", "another"):
         iam.delete_role(RoleName=name)
-    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider)
-    remove(aws_client("ec2"), vpc, places)
 
 
 def assume_arguments(**changes: Any) -> dict[str, Any]:
