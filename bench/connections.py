@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from agentenv.cli.main import CommandError
-from agentenv.local import run_folders
 from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import terminal_progress
 from bench.crowd import stop_controller
+from bench.environment import install
 
 PINNED = Path(__file__).with_name("connections.txt")
 # As a module: a script would put its folder first on the path, where `service` is a benchmark.
@@ -30,7 +28,7 @@ PER_REPEAT = 100
 def measure(repeat: int) -> dict[str, Any]:
     """Measure each client in its own process, several times in turn, and return the best figures of each."""
     root = Path(__file__).resolve().parent.parent
-    python = _install()
+    python = install(PINNED) / "python"
     found: dict[str, dict[str, float]] = {}
     with stage(terminal_progress(), cluster=ClusterOptions()) as opened:
         if opened.cluster is None:
@@ -50,22 +48,3 @@ def measure(repeat: int) -> dict[str, Any]:
                 for key, value in figures.items():
                     best[key] = max(best[key], value) if key == "at_once_per_second" else min(best[key], value)
     return found
-
-
-def _install() -> Path:
-    """Return the Python of an environment with all clients, and create it if it is missing."""
-    folder = run_folders.cache() / "bench" / "connections"
-    python, stamp = folder / "bin" / "python", folder / "pinned.txt"
-    if python.is_file() and stamp.is_file() and stamp.read_bytes() == PINNED.read_bytes():
-        return python
-    shutil.rmtree(folder, ignore_errors=True)
-    uv = str(Path(sys.executable).parent / "uv")
-    for call in (
-        [uv, "venv", "--quiet", "--python", sys.executable, str(folder)],
-        [uv, "pip", "install", "--quiet", "--python", str(python), "-r", str(PINNED)],
-    ):
-        ended = subprocess.run(call, capture_output=True, text=True, check=False)
-        if ended.returncode:
-            raise CommandError(f"the clients cannot be installed: {ended.stderr.strip()[-600:]}")
-    shutil.copy(PINNED, stamp)
-    return python

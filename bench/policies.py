@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from agentenv.cli.main import CommandError
 from agentenv.cli.review.graph import Resource, is_unknown
 from agentenv.cli.review.offline import settings_in
 from agentenv.cli.review.preview import Call
@@ -117,10 +118,9 @@ def _beside_checkov(resources: list[Resource], folder: Path, repeat: int, progre
     """Return the objects per second of this project and of Checkov, and their ratio."""
     count = write_manifests(resources, folder)
     try:
-        command = checkov.install(progress.note)
-        checkov.scan(command, folder)
-        ours, theirs = best(repeat, lambda: _check(folder), lambda: checkov.scan(command, folder))
-    except checkov.NoCheckovError as reason:
+        checkov.scan(folder)
+        ours, theirs = best(repeat, lambda: _check(folder), lambda: checkov.scan(folder))
+    except CommandError as reason:
         progress.note(f"Checkov is not available, so there is nothing to compare with: {reason}")
         return {"checkov_ratio": None}
     return {

@@ -78,7 +78,7 @@ def signer(cloud: Cloud, aws_client: ClientFactory, role: str, places: list[str]
     eks = aws_client("eks")
     cluster = eks.create_cluster(name="k", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
     signer = Signer(cluster["identity"]["oidc"]["issuer"])
-    signer.publish(cloud)
+    assert signer.publish(cloud)[signer.issuer] == ["first"]
     yield signer
     signer.publish(cloud, "DELETE")
     eks.delete_cluster(name="k")

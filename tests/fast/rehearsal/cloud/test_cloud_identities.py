@@ -14,7 +14,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 
 from agentenv.rehearsal.cloud.server import Cloud
-from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, remove, subnets, trust
+from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, trust
 from tests.fast.rehearsal.cloud.conftest import ClientFactory
 from tests.fast.rehearsal.cloud.signer import Signer
 
@@ -23,27 +23,9 @@ WHO = "team/worker"
 Make = Callable[..., str]
 
 
-@pytest.fixture(scope="module")
-def cluster(aws_client: ClientFactory) -> Iterator[dict[str, Any]]:
-    vpc, places = subnets(aws_client("ec2"))
-    role = aws_client("iam").create_role(RoleName="identities", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
-    yield aws_client("eks").create_cluster(name="i", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
-    aws_client("eks").delete_cluster(name="i")
-    aws_client("iam").delete_role(RoleName="identities")
-    remove(aws_client("ec2"), vpc, places)
-
-
-@pytest.fixture(scope="module")
-def signer(cloud: Cloud, aws_client: ClientFactory, cluster: dict[str, Any]) -> Iterator[Signer]:
-    """The cluster's own issuer, which IAM knows."""
-    created = Signer(cluster["identity"]["oidc"]["issuer"])
-    assert created.publish(cloud)[created.issuer] == ["first"]
-    arn = aws_client("iam").create_open_id_connect_provider(Url=created.issuer, ClientIDList=[AWS])[
-        "OpenIDConnectProviderArn"
-    ]
-    yield created
-    aws_client("iam").delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)
-    created.publish(cloud, "DELETE")
+@pytest.fixture(scope="module", autouse=True)
+def known_provider(provider: str) -> None:
+    """IAM knows the cluster's own issuer."""
 
 
 @pytest.fixture
@@ -209,20 +191,20 @@ def agent_trust(**fields: Any) -> str:
 
 
 @pytest.fixture
-def associate(aws_client: ClientFactory, cluster: dict[str, Any]) -> Iterator[Callable[..., dict[str, Any]]]:
+def associate(aws_client: ClientFactory, signer: Signer) -> Iterator[Callable[..., dict[str, Any]]]:
     created: list[str] = []
 
     def association(role: str, account: str = WHO, **fields: Any) -> dict[str, Any]:
         space, _, name = account.partition("/")
         credentials = aws_client("eks").create_pod_identity_association(
-            clusterName="i", namespace=space, serviceAccount=name, roleArn=role, **fields
+            clusterName="k", namespace=space, serviceAccount=name, roleArn=role, **fields
         )["association"]
         created.append(credentials["associationId"])
         return credentials
 
     yield association
     for created_ in created:
-        aws_client("eks").delete_pod_identity_association(clusterName="i", associationId=created_)
+        aws_client("eks").delete_pod_identity_association(clusterName="k", associationId=created_)
 
 
 def test_pod_identity_assumes_the_associated_role(
@@ -234,18 +216,18 @@ def test_pod_identity_assumes_the_associated_role(
             "aws:RequestTag/kubernetes-namespace": "team",
             "aws:RequestTag/kubernetes-service-account": "worker",
         },
-        "ArnEquals": {"aws:SourceArn": f"arn:aws:eks:us-east-1:{ACCOUNT}:cluster/i"},
+        "ArnEquals": {"aws:SourceArn": f"arn:aws:eks:us-east-1:{ACCOUNT}:cluster/k"},
     }
     association = associate(make(agent_trust(Condition=tests)))
     credentials = aws_client("eks-auth").assume_role_for_pod_identity(
-        clusterName="i", token=signer.token(WHO, PODS, pod="w-0")
+        clusterName="k", token=signer.token(WHO, PODS, pod="w-0")
     )
     assert credentials["subject"] == {"namespace": "team", "serviceAccount": "worker"}
     assert credentials["audience"] == PODS
     assert credentials["podIdentityAssociation"]["associationId"] == association["associationId"]
     who = caller(cloud, credentials["credentials"]).get_caller_identity()
     assert who["Arn"] == credentials["assumedRoleUser"]["arn"]
-    assert ":assumed-role/r0/eks-i-w-0-" in who["Arn"]
+    assert ":assumed-role/r0/eks-k-w-0-" in who["Arn"]
 
 
 def test_pod_identity_refuses_other_tokens_and_roles_that_do_not_trust_it(
@@ -263,7 +245,7 @@ def test_pod_identity_refuses_other_tokens_and_roles_that_do_not_trust_it(
         (signer.token("team/other", PODS), "ResourceNotFoundException"),
     ):
         with refused(code):
-            auth.assume_role_for_pod_identity(clusterName="i", token=wrong)
+            auth.assume_role_for_pod_identity(clusterName="k", token=wrong)
     with refused("ResourceNotFoundException"):
         auth.assume_role_for_pod_identity(clusterName="none", token=signer.token(WHO, PODS))
     for number, document in enumerate(
@@ -276,25 +258,25 @@ def test_pod_identity_refuses_other_tokens_and_roles_that_do_not_trust_it(
     ):
         associate(make(document), f"team/w{number}")
         with refused("AccessDeniedException"):
-            auth.assume_role_for_pod_identity(clusterName="i", token=signer.token(f"team/w{number}", PODS))
+            auth.assume_role_for_pod_identity(clusterName="k", token=signer.token(f"team/w{number}", PODS))
     # Without tags, nothing has to be tagged
     associate(make(agent_trust(Action="sts:AssumeRole")), "team/plain", disableSessionTags=True)
-    assert auth.assume_role_for_pod_identity(clusterName="i", token=signer.token("team/plain", PODS))
+    assert auth.assume_role_for_pod_identity(clusterName="k", token=signer.token("team/plain", PODS))
 
 
 def test_pod_identity_chains_to_the_target_role(
     cloud: Cloud, aws_client: ClientFactory, signer: Signer, make: Make, associate: Callable[..., Any]
 ) -> None:
     first = make(agent_trust())
-    known = {"StringEquals": {"sts:ExternalId": f"us-east-1/{ACCOUNT}/i/team/worker"}}
+    known = {"StringEquals": {"sts:ExternalId": f"us-east-1/{ACCOUNT}/k/team/worker"}}
     actions = ["sts:AssumeRole", "sts:TagSession"]
     target = make(allow(Resource=..., Action=actions, Principal={"AWS": first}, Condition=known))
     associate(first, targetRoleArn=target)
-    credentials = aws_client("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token(WHO, PODS))
+    credentials = aws_client("eks-auth").assume_role_for_pod_identity(clusterName="k", token=signer.token(WHO, PODS))
     assert ":assumed-role/r1/" in caller(cloud, credentials["credentials"]).get_caller_identity()["Arn"]
     associate(first, "team/far", targetRoleArn=target)
     with refused("AccessDeniedException"):
-        aws_client("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token("team/far", PODS))
+        aws_client("eks-auth").assume_role_for_pod_identity(clusterName="k", token=signer.token("team/far", PODS))
 
 
 def test_pod_session_has_the_rights_of_its_role(
