@@ -45,6 +45,7 @@ class Launcher:
         self._account = account
         self._types: Sequence[karpenter_launches.InstanceType] = ()
         self._launched: dict[str, NodeShape] = {}  # by node name
+        self._shapes: dict[str, tuple[object, list[NodeShape]]] = {}  # by the uid of a pool
         self._zones_cache: dict[str, tuple[float, list[str]]] = {}
         self._spot_role_exists = False
         self._interruptions = Interruptions(client)
@@ -72,9 +73,8 @@ class Launcher:
         desired: dict[str, tuple[Object, NodeShape]] = {}
         for pool in pools:
             reference = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]
-            available_zones = zones.get(reference, [])
-            launched = karpenter_launches.launch(pool, self._instance_types(), available_zones, cpu=_CORES)
-            desired |= {shape.name: (pool, shape) for shape in map(self._interruptions.placed, launched)}
+            shapes = self._shapes_of(pool, zones.get(reference, []))
+            desired |= {shape.name: (pool, shape) for shape in map(self._interruptions.placed, shapes)}
         for name, shape in self._launched.items():
             if name not in desired or desired[name][1] != shape:
                 self._client.delete(f"{node_claims.PATH}/{name}")
@@ -190,6 +190,16 @@ class Launcher:
             if not ec2_queries.images_exist(self._account, spec.get("amiSelectorTerms") or []):
                 names = []
             cached = self._zones_cache[key] = (now, names)
+        return cached[1]
+
+    def _shapes_of(self, pool: Object, zones: list[str]) -> list[NodeShape]:
+        """Return the nodes of a pool, chosen again only when the pool or its zones change."""
+        metadata = pool["metadata"]
+        state = metadata.get("generation"), zones
+        cached = self._shapes.get(metadata["uid"])
+        if cached is None or cached[0] != state:
+            shapes = karpenter_launches.launch(pool, self._instance_types(), zones, cpu=_CORES)
+            cached = self._shapes[metadata["uid"]] = state, shapes
         return cached[1]
 
     def _instance_types(self) -> Sequence[karpenter_launches.InstanceType]:

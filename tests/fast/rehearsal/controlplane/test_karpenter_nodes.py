@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.client import ApiError, Client
 from agentenv.rehearsal.controlplane.nodes import karpenter_nodes, node_claims
+from agentenv.rehearsal.controlplane.nodes.karpenter_launches import InstanceType
 from agentenv.rehearsal.controlplane.nodes.karpenter_nodes import Launcher
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 
@@ -87,6 +88,23 @@ def test_failed_launch_is_retried_at_the_next_poll() -> None:
     launcher._launch(POOL, SHAPE)
     assert set(cluster.things) == {f"{node_claims.PATH}/system-a", "/api/v1/nodes/system-a"}
     assert set(launcher._launched) == {"system-a"}
+
+
+def test_nodes_of_a_pool_are_chosen_again_only_when_it_or_its_zones_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[tuple[int, list[str]]] = []
+
+    def launch(pool: Any, _types: Any, zones: list[str], **_: int) -> list[NodeShape]:
+        chosen.append((pool["metadata"]["generation"], zones))
+        return [SHAPE]
+
+    monkeypatch.setattr(karpenter_nodes.karpenter_launches, "launch", launch)
+    launcher = Launcher(cast("Client", Cluster([POOL])), cast("Account", None))
+    launcher._types = (InstanceType("m7g.large", 2, 8192, "arm64"),)
+    states = [(1, ["a"]), (1, ["a"]), (2, ["a"]), (2, ["a", "b"]), (2, ["a", "b"])]
+    for generation, zones in states:
+        pool = {**POOL, "metadata": {**POOL["metadata"], "generation": generation}}
+        assert launcher._shapes_of(pool, zones) == [SHAPE]
+    assert chosen == [(1, ["a"]), (2, ["a"]), (2, ["a", "b"])]
 
 
 CONTROLLER: dict[str, Any] = {
