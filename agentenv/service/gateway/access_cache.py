@@ -1,6 +1,6 @@
 """The records of access in the memory of a replica, polled every two seconds.
 
-A request is never delayed by the table. If the table does not answer, what was read stays valid for ten minutes.
+A request is never delayed by the table. If the table does not answer, what was read stays valid for 15 minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POLL_SECONDS = 2.0
 REFRESH_PAUSE_SECONDS = 0.25
 REFRESH_SECONDS = 3.0
 RELOAD_SECONDS = 600.0
-VALID_SECONDS = 600.0
+VALID_SECONDS = 900.0
 TOUCH_SECONDS = 60.0
 # Writers' clocks differ, and a write is visible some time after it got its time.
 OVERLAP = timedelta(seconds=60)

@@ -14,7 +14,13 @@ from agentenv.config.sections.service import Service
 from agentenv.core.gateway.access_records import Record
 from agentenv.core.gateway.api_keys import Scope
 from agentenv.service.aws.remote import THREADS
-from agentenv.service.gateway.access_cache import TOUCH_SECONDS, VALID_SECONDS, AccessCache
+from agentenv.service.gateway.access_cache import (
+    POLL_SECONDS,
+    REFRESH_SECONDS,
+    TOUCH_SECONDS,
+    VALID_SECONDS,
+    AccessCache,
+)
 from agentenv.service.gateway.keys import MOST_KEYS, ApiKeys
 from agentenv.service.http.auth.authenticate import UNAUTHENTICATED_PER_MINUTE, Authenticator
 from agentenv.service.http.auth.callers import Caller, with_implied_roles
@@ -176,7 +182,17 @@ def test_a_key_expires() -> None:
     refused(lambda: here.keys.caller(key), UnauthenticatedError)
 
 
-def test_keys_are_valid_for_ten_minutes_while_the_table_hangs() -> None:
+def test_keys_stay_valid_while_the_table_hangs_for_ten_minutes() -> None:
+    store, clock, here, _ = replicas()
+    key = here.new()
+    store.away = True
+    # The last read ended before the table hung, and the next one begins after it.
+    clock.seconds = 600 + 2 * POLL_SECONDS + REFRESH_SECONDS
+    here.poll()
+    assert here.keys.caller(key)
+
+
+def test_keys_are_refused_once_the_table_hung_for_too_long() -> None:
     store, clock, here, _ = replicas()
     key = here.new()
     store.away = True
