@@ -14,7 +14,7 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CHANNEL_LABEL, CLAIM_UID_LABEL, TASK_LABEL, WORKSPACE_LABEL
@@ -66,6 +66,13 @@ class PoolRow:
     task: bool
 
 
+class Rank(NamedTuple):
+    """What existed when a claim appeared. Events come in the order of etcd, so it was created after all of that."""
+
+    counts: WorkspaceCounts  # the numbers of workspaces, itself included
+    elsewhere: bool  # whether another class had a claim of its name
+
+
 class ClusterView:
     """The cached rows, with an index for each lookup."""
 
@@ -79,8 +86,7 @@ class ClusterView:
         self._recently_deleted: dict[str, None] = {}  # ids whose claims were deleted, the latest last
         self._departed: set[str] = set()
         self.counts = WorkspaceCounts()
-        # By the uid of a claim that appeared in a watch: the numbers of workspaces up to it, the latest last
-        self._ranks: dict[str, WorkspaceCounts] = {}
+        self._ranks: dict[str, Rank] = {}  # by the uid of a claim that appeared in a watch, the latest last
         self._listing = False
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._volumes: dict[str, VolumeRow] = {}
@@ -223,8 +229,13 @@ class ClusterView:
         pods = [(namespace, workspace.sandbox) for namespace, _ in self._by_id.get(id_, ())]
         return workspace.claim_uid in [self._without_workspaced.get(pod) for pod in pods]
 
-    def rank(self, claim_uid: str) -> WorkspaceCounts | None:
-        """Return the numbers of workspaces when a claim appeared, itself included; None if that is not known."""
+    def has_claim(self, workspace: Workspace) -> bool:
+        """Return whether the claim of a workspace is cached, whatever other classes have of its name."""
+        row = self._rows.get((workspace.namespace, workspace.id))
+        return row is not None and row.claim_uid == workspace.claim_uid
+
+    def rank(self, claim_uid: str) -> Rank | None:
+        """Return what existed when a claim appeared; None if that is not known."""
         return self._ranks.get(claim_uid)
 
     def set_listing(self, listing: bool) -> None:
@@ -368,7 +379,9 @@ class ClusterView:
             return
         self.counts.add(row)
         if before is None and row.claim_uid and not self._listing:
-            self._ranks[row.claim_uid] = self.counts.around(row)
+            # Its own key is not among them yet, and a volume has no namespace.
+            elsewhere = any(namespace for namespace, _ in self._by_id.get(row.id, ()))
+            self._ranks[row.claim_uid] = Rank(self.counts.around(row), elsewhere)
             if len(self._ranks) > MAX_RANKS:
                 del self._ranks[next(iter(self._ranks))]
 

@@ -1,9 +1,10 @@
 """Create a workspace once for an owner and a key, however many replicas get the request.
 
 The claim's name follows from owner and key. So within a class the API server accepts one create, and the other requests
-find that claim. The same key may be used for two classes at the same time. So after its own create, each request looks
-for the claim in all other classes, and deletes its own claim if there is one. Both requests may fail then, but two
-claims never remain.
+find that claim. The same key may be used for two classes at the same time. Events of a watch come in the order of etcd.
+So when its claim appears in the view, a request learns whether another class had a claim of that name before, and
+deletes its own. Where the view does not know, it reads the claims of all other classes. Both requests may fail then,
+but two claims never remain.
 """
 
 from __future__ import annotations
@@ -194,9 +195,9 @@ class WorkspaceCreator:
             workspace = await self._reader.ready(workspace, wait)
             if workspace.state == "deleting":
                 raise Problem("busy", "it was deleted while it was created", "repeat the request", retry_after=1)
-            if workspace.state == "creating":
-                # The request that created it may not have seen yet that it deletes it again
-                await self._refuse_other_classes(workspace.id, workspace.namespace)
+            # The request that created it may not have seen yet that it deletes it again
+            if workspace.state == "creating" and await self._reader.claims(workspace.id, beside=workspace.namespace):
+                raise _two_classes(workspace.id)
         if workspace.state == "running":
             of_class = self._catalog.get(workspace.class_name)
             volume = await retain_volume(self._kube, self._view, workspace) if of_class.has_homes else None
@@ -215,7 +216,7 @@ class WorkspaceCreator:
 
     async def _ready_and_unique(self, claim: Document, created: Workspace, wait: float) -> Workspace:
         waiting = asyncio.ensure_future(self._reader.ready(created, wait))
-        checking = asyncio.gather(self._check_other_classes(claim, created.namespace), self.limits.admit(claim))
+        checking = asyncio.gather(self._check_other_classes(claim, created), self.limits.admit(claim))
         try:
             await asyncio.wait({waiting, checking}, return_when=asyncio.FIRST_EXCEPTION)
             await checking
@@ -224,12 +225,13 @@ class WorkspaceCreator:
             waiting.cancel()
             checking.cancel()
 
-    async def _check_other_classes(self, claim: Document, namespace: str) -> None:
-        try:
-            await self._refuse_other_classes(claim["metadata"]["name"], namespace)
-        except Problem:
+    async def _check_other_classes(self, claim: Document, created: Workspace) -> None:
+        ranks = await self.limits.ranks([created])
+        if ranks is not None and not ranks[0].elsewhere:
+            return
+        if ranks is not None or await self._reader.claims(created.id, beside=created.namespace):
             await self._kube.delete(CLAIMS, claim, any_version=True)
-            raise
+            raise _two_classes(created.id)
 
     async def _wait_for_own_cold_starts(self, request: CreateRequest, wait: float) -> None:
         """Wait while an owner has many cold starts, so that those of others get the next nodes."""
@@ -245,19 +247,6 @@ class WorkspaceCreator:
                     retry_after=5,
                 )
             await self._view.wait_for_owner(request.owner, left)
-
-    async def _refuse_other_classes(self, id_: str, namespace: str) -> None:
-        others = await self._reader.claims(id_, beside=namespace)
-        if not others:
-            return
-        other = others[0]["metadata"]
-        raise Problem(
-            "key-reused",
-            f"{other['name']} was created with this key in another class at the same time",
-            "repeat the request for one of the two classes, or use another key",
-            workspace=other["name"],
-            retry_after=1,
-        )
 
     async def _refuse_cold(self, of_class: Class, choice: Choice, size: SizeName, *, warm_only: bool) -> None:
         if warm_only:
@@ -335,6 +324,16 @@ def claim_of(request: CreateRequest, pool: str, now: datetime) -> Document:
     metadata["labels"] |= owner_labels_on_object(request.labels)
     metadata["annotations"] = claim_annotations(request, now)
     return document
+
+
+def _two_classes(id_: str) -> Problem:
+    return Problem(
+        "key-reused",
+        f"{id_} was created with this key in another class at the same time",
+        "repeat the request for one of the two classes, or use another key",
+        workspace=id_,
+        retry_after=1,
+    )
 
 
 def problem_of(refusal: KubeApiError) -> Problem:

@@ -19,7 +19,7 @@ from agentenv.service.catalog import Catalog
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, Document, KubeApi
 from agentenv.service.kube.unreadable import readable
-from agentenv.service.kube.view import ClusterView
+from agentenv.service.kube.view import ClusterView, Rank
 from agentenv.service.kube.workspace_counts import Group, WorkspaceCounts, of_class, of_owner, of_team
 
 # Seconds to wait for the event of a created claim before all claims are listed.
@@ -82,21 +82,18 @@ class OwnerLimits:
         limits = list(self._limits(created[0]))
         if not limits:
             return None
-        ranks = None if now else await self._ranks(created)
-        ranks = ranks or [await self._listed(created[0])]
+        ranks = None if now else await self.ranks(created)
+        counts = [rank.counts for rank in ranks] if ranks else [await self._listed(created[0])]
         for limit in limits:
-            if (rank := max(counts.of(limit.group) for counts in ranks)) > limit.most:
+            if (rank := max(row.of(limit.group) for row in counts)) > limit.most:
                 return limit.problem(rank - len(created))
         return None
 
-    async def _ranks(self, created: Sequence[Workspace]) -> list[WorkspaceCounts] | None:
-        """Return the numbers of workspaces up to each of some claims, itself included; None if some is unknown."""
+    async def ranks(self, created: Sequence[Workspace]) -> list[Rank] | None:
+        """Return what existed when each of some claims appeared; None if some is unknown."""
         deadline = self._clock() + EVENT_SECONDS
         for workspace in created:
-            while (left := deadline - self._clock()) > 0:
-                cached = self._view.find(workspace.id)
-                if cached is not None and cached.claim_uid == workspace.claim_uid:
-                    break
+            while not self._view.has_claim(workspace) and (left := deadline - self._clock()) > 0:
                 await self._view.wait_for_change(workspace.id, left)
         ranks = [rank for each in created if (rank := self._view.rank(each.claim_uid)) is not None]
         return ranks if len(ranks) == len(created) else None
