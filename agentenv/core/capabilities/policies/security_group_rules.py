@@ -1,4 +1,4 @@
-"""Compile a reach into security-group rules, and read the rules of a pod's groups back into a reach.
+"""Compile a reach into security-group rules.
 
 Rules only allow, and have no exceptions: exceptions become the prefixes between them. Rules may overlap. Ports are
 therefore taken one range at a time, each with all its addresses, and then widened as far as the set allows. Otherwise a
@@ -23,15 +23,13 @@ from agentenv.core.capabilities.sets.boxes import (
     Protocol,
     Slab,
     Version,
-    product,
-    union,
 )
 from agentenv.core.capabilities.sets.intervals import EMPTY, Intervals, Span
-from agentenv.core.capabilities.sets.pods import PodPorts, Pods, pod_ports_of
+from agentenv.core.capabilities.sets.pods import Pods
 from agentenv.core.capabilities.sets.reach import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 EVERY_PROTOCOL = "-1"
 # AWS accepts ports only for TCP and UDP; SCTP is a protocol number, with all of its ports.
@@ -65,25 +63,6 @@ class GroupRule:
 def group_rules(reach: Reach, members: Mapping[Pods, str]) -> tuple[GroupRule, ...]:
     """Return the rules that allow exactly this reach; `members` maps sets of pods to their group."""
     return (*_group_rules(reach, members), *(rule for version in VERSIONS for rule in _ranges(reach.boxes, version)))
-
-
-def reach_of_rules(rules: Iterable[GroupRule], members: Mapping[Pods, str]) -> Reach:
-    """Return the reach that the rules allow together: the inverse of `group_rules`."""
-    boxes: list[BoxSet] = []
-    pod_ports: frozenset[PodPorts] = frozenset()
-    for rule in rules:
-        protocols: tuple[Protocol, ...] = tuple(
-            protocol for protocol in PROTOCOLS if rule.protocol in {EVERY_PROTOCOL, PROTOCOL_NAMES.get(protocol)}
-        )
-        ports = ALL_PORTS if rule.ports is None else Intervals((rule.ports,))
-        if rule.cidr is not None:
-            network = ip_network(rule.cidr)
-            addresses = Intervals.single(int(network[0]), int(network[-1]))
-            boxes.append(product((network.version,), protocols, addresses, ports))
-        for pods, group in members.items():
-            if group == rule.group:
-                pod_ports |= pod_ports_of(pods, protocols, ports)
-    return Reach(union(boxes), pod_ports)
 
 
 def _group_rules(reach: Reach, members: Mapping[Pods, str]) -> Iterator[GroupRule]:

@@ -34,10 +34,6 @@ class Call:
     condition: Callable[[Operation], bool] | None = None
     service: str = ""
 
-    def top_level_members(self) -> list[str]:
-        """Return the members of the operation itself that `member_names` names."""
-        return [member for path, member in self.member_names.items() if "." not in path]
-
 
 @dataclass(frozen=True)
 class CustomCreate:

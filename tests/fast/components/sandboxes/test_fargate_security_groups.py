@@ -8,11 +8,12 @@ import pytest
 
 from agentenv.core.capabilities.cluster_facts import CLUSTER_RESOLVER, class_pods
 from agentenv.core.capabilities.from_settings import cluster_facts, egress_of
-from agentenv.core.capabilities.policies.security_group_rules import GroupRule, reach_of_rules
+from agentenv.core.capabilities.policies.security_group_rules import GroupRule
 from agentenv.core.capabilities.sets.pods import Pods
 from tests.fast.components.graph import Graph, RegisteredResource, registered
 from tests.fast.components.shapes import cluster
 from tests.fast.config.stack_samples import fargate, mistakes, sandbox, settings
+from tests.fast.core.capabilities.test_security_groups import reach_of_rules
 
 CLASSES = [
     fargate("open", capabilities=["dns", "web", {"class": "closed", "ports": [8080]}]),

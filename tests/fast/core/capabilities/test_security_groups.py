@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_network
 from itertools import permutations
 
@@ -12,11 +13,16 @@ from hypothesis import strategies as st
 from agentenv.core.capabilities.cluster_facts import CLUSTER_RESOLVER, ClusterFacts, class_pods
 from agentenv.core.capabilities.grants import Addresses, Named, OtherClass, RefusedGrantError
 from agentenv.core.capabilities.policies.security_group import Platform, Quota, security_group_policy, security_groups
-from agentenv.core.capabilities.policies.security_group_rules import GroupRule, group_rules, reach_of_rules
+from agentenv.core.capabilities.policies.security_group_rules import (
+    EVERY_PROTOCOL,
+    PROTOCOL_NAMES,
+    GroupRule,
+    group_rules,
+)
 from agentenv.core.capabilities.resolve import reach_of
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS, PROTOCOLS, Box, BoxSet, Point, Protocol, product, union
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import pod_ports_of
+from agentenv.core.capabilities.sets.pods import PodPorts, Pods, pod_ports_of
 from agentenv.core.capabilities.sets.reach import Reach
 
 laws = settings(deadline=None, max_examples=40)
@@ -29,6 +35,25 @@ PLATFORM = Platform("sg-control-plane", probe_ports=(8080,))
 
 places = st.sampled_from((*range(10), *range(2**31 - 2, 2**31 + 3), *range(2**32 - 4, 2**32)))
 ports = st.sampled_from((1, 2, 21, 22, 80, 443, 65534, 65535))
+
+
+def reach_of_rules(rules: Iterable[GroupRule], members: Mapping[Pods, str]) -> Reach:
+    """Return the reach that the rules allow together: the inverse of `group_rules`."""
+    boxes: list[BoxSet] = []
+    pod_ports: frozenset[PodPorts] = frozenset()
+    for rule in rules:
+        protocols: tuple[Protocol, ...] = tuple(
+            protocol for protocol in PROTOCOLS if rule.protocol in {EVERY_PROTOCOL, PROTOCOL_NAMES.get(protocol)}
+        )
+        ports = ALL_PORTS if rule.ports is None else Intervals((rule.ports,))
+        if rule.cidr is not None:
+            network = ip_network(rule.cidr)
+            addresses = Intervals.single(int(network[0]), int(network[-1]))
+            boxes.append(product((network.version,), protocols, addresses, ports))
+        for pods, group in members.items():
+            if group == rule.group:
+                pod_ports |= pod_ports_of(pods, protocols, ports)
+    return Reach(union(boxes), pod_ports)
 
 
 @st.composite

@@ -98,7 +98,10 @@ def test_row_names_only_existing_properties(row: ResourceType) -> None:
 def calls_of(row: ResourceType) -> list[tuple[str, set[str]]]:
     steps = [step for step in (row.create, *row.updates, *row.delete) if isinstance(step, Call)]
     out = [
-        (f"{step.service or row.service} {step.operation}", {*step.constants, *step.top_level_members()})
+        (
+            f"{step.service or row.service} {step.operation}",
+            {*step.constants, *(member for path, member in step.member_names.items() if "." not in path)},
+        )
         for step in steps
     ]
     reads = [read for read in (row.read, *row.more_reads) if isinstance(read, ReadCall)]
