@@ -27,13 +27,15 @@ class Connection(MotoRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
-    # Head and body leave in one write each; Nagle's algorithm would hold the second until the first is acknowledged.
+    wbufsize = -1  # head and body leave together, unless they are large
+    # Nagle's algorithm would hold the second part of a large response until the first is acknowledged.
     disable_nagle_algorithm = True
 
     def run_wsgi(self) -> None:
         """Answer one request."""
         if self.headers.get("Expect", "").strip().lower() == "100-continue":
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.wfile.flush()
         length = self.headers.get("Content-Length") or "0"
         if not length.isdecimal() or int(length) > LARGEST_BODY:
             status = "413 Content Too Large" if length.isdecimal() else "400 Bad Request"
@@ -88,6 +90,7 @@ class Connection(MotoRequestHandler):
         self.end_headers()
         if self.command != "HEAD" and code not in {"204", "304"}:
             self.wfile.write(body)
+        self.wfile.flush()
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 -- werkzeug names it
         """Log nothing: the journal records the calls, and a connection that stays idle too long is no error."""
