@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 from dataclasses import dataclass, field
@@ -42,7 +43,7 @@ class Compiler:
 def find(least: Version, note: Callable[[str], None]) -> Compiler:
     """Return a compiler of at least that version; skipped ones are noted."""
     skipped: list[str] = []
-    for path in (*program_versions.candidates("go"), *_packaged()):
+    for path in (*program_versions.candidates("go"), *_packaged(PACKAGE)):
         settings = _settings(path)
         version = program_versions.version_of(path, ("env", "GOVERSION"), {**_SETTINGS, **settings})
         if isinstance(version, str):
@@ -61,10 +62,11 @@ def find(least: Version, note: Callable[[str], None]) -> Compiler:
     )
 
 
-def _packaged() -> tuple[Path, ...]:
+@functools.cache  # it has thousands of files
+def _packaged(package: str) -> tuple[Path, ...]:
     """Return the compilers inside the installed package: each `bin/go` with Go's own sources beside it."""
     try:
-        files = importlib.metadata.files(PACKAGE) or []
+        files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError:
         return ()
     paths = (Path(str(file.locate())).resolve() for file in files if file.parts[-2:] == ("bin", "go"))
@@ -73,7 +75,7 @@ def _packaged() -> tuple[Path, ...]:
 
 
 def _settings(path: Path) -> dict[str, str]:
-    if path in _packaged():
+    if path in _packaged(PACKAGE):
         # Its caches are in the tools' own cache folder, so that they can be deleted together.
         ours = root() / "go"
         defaults = {"GOCACHE": str(ours / "build"), "GOMODCACHE": str(ours / "modules")}
