@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,34 +39,33 @@ def names_of_modules() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     found: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
     for path in listed.split():
         if (ROOT / path).is_file():
-            tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-            found[path] = frozenset(names(tree)), frozenset(names_of_tests(tree) if path.startswith("tests/") else ())
+            nodes = list(ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))))
+            found[path] = frozenset(names(nodes)), frozenset(names_of_tests(nodes) if path.startswith("tests/") else ())
     return found
 
 
-def names(tree: ast.Module) -> Iterator[str]:
+def names(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Yield the names of variables, attributes, arguments, functions and classes.
 
     `one` may be the variable of a comprehension on a single line.
     """
     kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-    short = (node for node in ast.walk(tree) if isinstance(node, kinds) and node.lineno == node.end_lineno)
+    short = (node for node in nodes if isinstance(node, kinds) and node.lineno == node.end_lineno)
     variables = {name for node in short for loop in node.generators for name in ast.walk(loop.target)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            if not (node.id == "one" and node in variables):
-                yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
+    for node in nodes:
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                if not (name == "one" and node in variables):
+                    yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
 
 
-def names_of_tests(tree: ast.Module) -> Iterator[str]:
+def names_of_tests(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Yield the names of tests and fixtures."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
             node.name.startswith("test_") or any("fixture" in ast.unparse(each) for each in node.decorator_list)
         ):
