@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 import pytest
@@ -32,6 +33,9 @@ from agentenv.service.workspaces.backend_protocol import Backend, Swarms
 from tests.fast.dev.simulated import Clock, LocalStage, local_stage
 from tests.fast.service.loops.loops_contract import OWNER, SpentAccounts
 from tests.fast.service.workspaces.stage import Stage, staged
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 CALLER = Caller(OWNER, frozenset({"user"}), "token")
 TOTAL = Decimal(10)
@@ -57,6 +61,12 @@ class Owner(CallerSource):
         return CALLER
 
 
+@functools.cache
+def _application() -> FastAPI:
+    """Return the routes, which take longer to create than most requests to answer."""
+    return application(None, Metrics())
+
+
 class World(ABC):
     """An environment with one class, its clock, and what its workspaces have spent."""
 
@@ -71,7 +81,7 @@ class World(ABC):
 
     async def request(self, method: str, path: str) -> httpx2.Response:
         """Return the response to a request of the owner."""
-        app = application(None, Metrics())
+        app = _application()
         app.state.dependencies = self.dependencies()
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
