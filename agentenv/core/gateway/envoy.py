@@ -57,6 +57,7 @@ READY_PATH, METRICS_PATH = "/ready", "/stats/prometheus"
 
 MOST_HEADERS_KIB = 32
 MOST_HEADERS = 100
+HEADERS_SECONDS = 10  # within which the headers of a request have to arrive
 # What Envoy has at rest and as a reserve, and what a connection takes with a request and its buffers.
 REST_BYTES, CONNECTION_BYTES = 96 * 2**20, 20 * 2**10
 # The part of the container's memory from which on Envoy defends itself.
@@ -225,7 +226,7 @@ def _connection_manager(plan: EnvoyPlan) -> Plain:
             "headers_with_underscores_action": "DROP_HEADER",
         },
         "max_request_headers_kb": MOST_HEADERS_KIB,
-        "request_headers_timeout": _seconds(10),
+        "request_headers_timeout": _seconds(HEADERS_SECONDS),
         "stream_idle_timeout": _seconds(IDLE_SECONDS),
         "http2_protocol_options": {
             "max_concurrent_streams": 256,

@@ -13,6 +13,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from agentenv.core.gateway import envoy as envoy_configuration
 from agentenv.core.gateway.envoy import IDLE_UPSTREAM_SECONDS
 from agentenv.core.workspaces.workspace import PortSharing
 from agentenv.service.gateway import authorize
@@ -169,6 +170,13 @@ def test_slow_readers_fill_no_memory_and_delay_no_other_request(opened: Front) -
         sock.close()
 
 
+@pytest.fixture
+def short_headers_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert envoy_configuration.HEADERS_SECONDS == 10
+    monkeypatch.setattr(envoy_configuration, "HEADERS_SECONDS", 1)
+
+
+@pytest.mark.usefixtures("short_headers_timeout")  # before the gateway starts
 def test_a_connection_that_ends_in_the_middle_of_its_headers_is_closed(opened: Front) -> None:
     with opened.envoy.connect() as half, opened.envoy.connect() as silent:
         half.sendall(f"GET / HTTP/1.1\r\nHost: {MY_PORT}\r\nX-Rest: ".encode())
