@@ -25,8 +25,9 @@ from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, contro
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import Lines
 from agentenv.rehearsal.tools.toolbox import Toolbox
+from tests import file_order
 
-# Files that take minutes, the longest first: begun last, one of them would keep a single worker busy.
+# Files that take minutes, the longest first
 LONG = (
     "examples/test_examples.py",
     "cli/test_rehearse.py",
@@ -47,15 +48,11 @@ REGION = "us-east-1"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the files to the workers in the order of their tests: xdist would begin with the most tests."""
-    config.option.loadscopereorder = False
+    file_order.keep_order(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take long."""
-    folder = Path(__file__).parent
-    order = {folder / name: position for position, name in enumerate(LONG)}
-    items.sort(key=lambda item: order.get(item.path, len(order)))
+    file_order.begin_with(items, Path(__file__).parent, LONG)
 
 
 @dataclass
