@@ -34,7 +34,7 @@ from agentenv.core.classes.pods.network_gate import (
 from agentenv.core.nodes.mirrors import Mirrors
 from tests.fast.config.stack_samples import fargate, sandbox, settings
 
-NC = f"""#!{sys.executable}
+NC = f"""#!{sys.executable} -IS
 import socket, sys
 options = sys.argv[1:]
 if options[0] == "-l":

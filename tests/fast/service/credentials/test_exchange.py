@@ -334,7 +334,7 @@ def test_an_unavailable_cluster_gives_a_time_to_retry(api: FakeApiServer) -> Non
             "current-context": "a",
         }
     for reviews in (True, False):
-        unreachable: Any = KubeClient.from_kubeconfig_document(config)
+        unreachable: Any = KubeClient.from_kubeconfig_document(config, attempts=1)
         tested = exchange(api, unreachable) if reviews else exchange(unreachable)
         with TestClient(application(tested), client=(ADDRESS, 4000), raise_server_exceptions=False) as client:
             response = client.get("/v1/identity/credentials", headers={"Authorization": "the-token"})

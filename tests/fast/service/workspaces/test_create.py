@@ -418,7 +418,9 @@ def test_a_follower_is_refused_where_its_key_is_in_two_classes(deleted: bool) ->
             document = claim_of(request, "pool", stage.kube.clock.now())
             stage.server.put("sandboxclaims", document)
         await stage.wait_until(lambda view: view.find(first.id))
-        following = asyncio.create_task(stage.backend.creator.create(first, 2, existing=await claim_in_first(stage)))
+        # Where both remain, it waits in vain.
+        wait = 30 if deleted else 0.1
+        following = asyncio.create_task(stage.backend.creator.create(first, wait, existing=await claim_in_first(stage)))
         await asyncio.sleep(0)
         if deleted:
             for class_name in ("standard", "other"):
