@@ -209,15 +209,13 @@ def _start(
 
     Returns the time at which the server was ready.
     """
-    variables = {**programs.FRUGAL, **environment}
-
     commands: dict[str, list[str]] = {}  # of the programs that are started again when they end
 
-    def start(name: str, arguments: list[str], around: Mapping[str, str] = variables) -> None:
+    def start(name: str, arguments: list[str], *, again: bool = True) -> None:
         log = layout.folder / "logs" / f"{name}.log"
-        if around is variables:
+        if again:
             commands[name] = arguments
-        started[name] = processes.start(arguments, environment=around, log=log, folder=layout.folder)
+        started[name] = processes.start(arguments, environment=environment, log=log, folder=layout.folder)
 
     start("etcd", programs.etcd(toolbox.path("etcd"), layout))
     start("kube-apiserver", programs.api_server(toolbox.path("kube-apiserver"), layout))
@@ -227,7 +225,7 @@ def _start(
         "agentenv.rehearsal.controlplane.eks_controllers",
         str(_write_settings(toolbox, layout, cluster, sandboxes=sandboxes, latency=latency)),
     ]
-    start("attendant", command, environment)
+    start("attendant", command, again=False)
     client = Client(layout.server, layout.keys.ca, Credentials(*layout.users["admin"]))
     _wait("the API server", lambda: client.get("/readyz"), layout, started)
     server_ready_at = time.monotonic()

@@ -15,8 +15,6 @@ from agentenv.rehearsal.controlplane.ports import HOST, Ports
 PORTS = ("etcd", "etcd-peer", "server", "controller-manager", "scheduler", "attendant")
 SERVICES = "172.20.0.0/16"  # EKS's own choice where the VPC lies in 10/8
 DNS = "cluster.local"
-# Smaller heaps, collected more often: the machine is shared with an engine and its plugins
-FRUGAL: Mapping[str, str] = {"GOGC": "35"}
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,7 @@ class ClusterOptions:
     deployer_address: str = ""  # from which `pulumi up` reaches the API server; empty: from everywhere
     sandboxes: bool = False  # whether pods that workspaced starts run; they cost processor time and memory
     home_latency: float = 0.0  # milliseconds that each operation on the home of such a pod takes more
-    # GOGC of its programs; by default the low value of `programs.FRUGAL`.
-    heap: int | None = None
+    heap: int | None = None  # GOGC of its programs
 
     @classmethod
     def for_stack(cls, settings: Settings) -> ClusterOptions:
