@@ -123,6 +123,8 @@ class Informer:
             version = page_version
             for number, document in enumerate(page, 1):
                 seen.add(key_of(document))
+                # Also where this list fails later: the next one may not have it any more.
+                self._known.add(key_of(document))
                 self._update(document)
                 if number % AT_ONCE == 0:
                     # Reading a hundred takes some ten milliseconds; let other requests run in between.

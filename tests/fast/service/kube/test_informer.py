@@ -46,6 +46,16 @@ class ScriptedClient:
             yield event
 
 
+class FailingPages(ScriptedClient):
+    """A client whose first list fails after its first page."""
+
+    async def pages(self, *arguments: Any, **more: Any) -> AsyncIterator[tuple[Any, str]]:
+        async for page in super().pages(*arguments, **more):
+            yield page
+        if len(self.turns) == 2:
+            raise KubeApiError("away", 503)
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(informer, "FIRST_PAUSE", 0.0)
@@ -125,6 +135,11 @@ def test_bookmarks_only_advance_the_version() -> None:
     client = ScriptedClient([], [("BOOKMARK", thing("", 40))], [("ADDED", thing("a", 41))])
     assert names_known(client, lambda known: "a" in known) == {"a": "41"}
     assert client.since[1] == "40"
+
+
+def test_objects_deleted_after_a_list_that_failed_are_dropped() -> None:
+    client = FailingPages([thing("one", 1), thing("two", 2)], [thing("two", 2)], [])
+    assert names_known(client, lambda known: known == {"two": "2"}) == {"two": "2"}
 
 
 def test_objects_deleted_between_watches_are_dropped() -> None:
