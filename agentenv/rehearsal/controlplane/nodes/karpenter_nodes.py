@@ -194,11 +194,11 @@ class Launcher:
 
     def _shapes_of(self, pool: Object, zones: list[str]) -> list[NodeShape]:
         """Return the nodes of a pool, chosen again only when the pool or its zones change."""
-        metadata = pool["metadata"]
-        state = metadata.get("generation"), zones
+        metadata, types = pool["metadata"], self._instance_types()
+        state = metadata.get("generation"), zones, bool(types)
         cached = self._shapes.get(metadata["uid"])
         if cached is None or cached[0] != state:
-            shapes = karpenter_launches.launch(pool, self._instance_types(), zones, cpu=_CORES)
+            shapes = karpenter_launches.launch(pool, types, zones, cpu=_CORES)
             cached = self._shapes[metadata["uid"]] = state, shapes
         return cached[1]
 
