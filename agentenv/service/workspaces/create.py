@@ -3,8 +3,8 @@
 The claim's name follows from owner and key. So within a class the API server accepts one create, and the other requests
 find that claim. The same key may be used for two classes at the same time. Events of a watch come in the order of etcd.
 So when its claim appears in the view, a request learns whether another class had a claim of that name before, and
-deletes its own. Where the view does not know, it reads the claims of all other classes. Both requests may fail then,
-but two claims never remain.
+deletes its own. Where the view does not know, it reads the claims of all other classes, and both requests may fail. If
+a request ends before that, the next one for its claim deletes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentenv.core.workspaces.records import claim_annotations, owner_labels_on_
 from agentenv.core.workspaces.workspace import COLD, CreateRequest, CreateResult, Workspace
 from agentenv.service.catalog import Catalog, Class
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import CLAIMS, Document, KubeApiError, KubeClient
+from agentenv.service.kube.client import CLAIMS, Document, KubeApiError, KubeClient, section
 from agentenv.service.kube.shared_calls import SharedCalls
 from agentenv.service.kube.view import ClusterView
 from agentenv.service.kube.workspace_counts import being_created
@@ -107,7 +107,7 @@ class WorkspaceCreator:
             with self.pools.reserving(of_class.namespace, choice.pool):
                 claim = await self._claimed(document)
                 if claim is None:
-                    existing = await self._reader.claim(request.id)
+                    existing = await self._kube.find(CLAIMS, request.id, of_class.namespace)
                     if existing is None:
                         raise Problem("busy", "it was deleted at the same time", "repeat the request", retry_after=1)
                     return await self._existing(existing, request, wait)
@@ -195,9 +195,7 @@ class WorkspaceCreator:
             workspace = await self._reader.ready(workspace, wait)
             if workspace.state == "deleting":
                 raise Problem("busy", "it was deleted while it was created", "repeat the request", retry_after=1)
-            # The request that created it may not have seen yet that it deletes it again
-            if workspace.state == "creating" and await self._reader.claims(workspace.id, beside=workspace.namespace):
-                raise _two_classes(workspace.id)
+        await self._refuse_second_claim(claim, workspace, created=False)
         if workspace.state == "running":
             of_class = self._catalog.get(workspace.class_name)
             volume = await retain_volume(self._kube, self._view, workspace) if of_class.has_homes else None
@@ -216,7 +214,7 @@ class WorkspaceCreator:
 
     async def _ready_and_unique(self, claim: Document, created: Workspace, wait: float) -> Workspace:
         waiting = asyncio.ensure_future(self._reader.ready(created, wait))
-        checking = asyncio.gather(self._check_other_classes(claim, created), self.limits.admit(claim))
+        checking = asyncio.gather(self._refuse_second_claim(claim, created), self.limits.admit(claim))
         try:
             await asyncio.wait({waiting, checking}, return_when=asyncio.FIRST_EXCEPTION)
             await checking
@@ -225,13 +223,22 @@ class WorkspaceCreator:
             waiting.cancel()
             checking.cancel()
 
-    async def _check_other_classes(self, claim: Document, created: Workspace) -> None:
-        ranks = await self.limits.ranks([created])
+    async def _refuse_second_claim(self, claim: Document, workspace: Workspace, *, created: bool = True) -> None:
+        """Raise a `Problem` where another class had a claim of this name before, and delete this one.
+
+        It may have been `created` by a request that has ended. Then it is deleted only if it is known to be the second.
+        """
+        ranks = await self.limits.ranks([workspace])
+        if ranks is None and not created and workspace.state != "creating":
+            return
         if ranks is not None and not ranks[0].elsewhere:
             return
-        if ranks is not None or await self._reader.claims(created.id, beside=created.namespace):
-            await self._kube.delete(CLAIMS, claim, any_version=True)
-            raise _two_classes(created.id)
+        others = await self._reader.claims(workspace.id, beside=workspace.namespace)
+        # While a workspace moves to another class, its claim in the former one ends.
+        if any(created or not section(other, "metadata").get("deletionTimestamp") for other in others):
+            if created or ranks is not None:
+                await self._kube.delete(CLAIMS, claim, any_version=True)
+            raise _two_classes(workspace.id)
 
     async def _wait_for_own_cold_starts(self, request: CreateRequest, wait: float) -> None:
         """Wait while an owner has many cold starts, so that those of others get the next nodes."""
