@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from agentenv.core.classes.names import cold_pool
 from agentenv.core.values.posix_ids import class_id
 from agentenv.core.workspaces.swarms import Swarm
+from agentenv.local import processes
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.kube.client import CLAIMS, VOLUMES, section
 from agentenv.service.workspaces.delete import delete_workspace
@@ -21,7 +24,7 @@ from tests.live.guardrails.guarded import CLASS, LOOSE, SERVICE, SHARED, Guarded
 from tests.live.guardrails.test_service_works import acting_as
 from tests.live.service.blocking import Blocking, run
 
-OWNER = "u-back"
+OWNER, CONTROLLER = "u-back", "agent-sandbox-controller"
 
 
 @pytest.fixture
@@ -139,6 +142,21 @@ def restore(service: Blocking, name: str, within: str) -> str:
     return results[-1].outcome
 
 
+@contextmanager
+def sandbox_controller_stopped(guarded: Guarded) -> Iterator[None]:
+    """Stop the controller, and start it again without what it had cached."""
+    run_id = guarded.live.environment[processes.MARK]
+    stopped = [process for process in processes.marked(run_id) if CONTROLLER in process.cmdline()[0]]
+    assert stopped
+    for process in stopped:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in stopped:
+            process.kill()
+
+
 def test_orphaned_home_is_not_attached_for_another_owner(guarded: Guarded, service: Blocking) -> None:
     """A claim by the name of a deleted sandbox does not get its volume."""
     name, admin = "w-freed", guarded.admin
@@ -149,11 +167,13 @@ def test_orphaned_home_is_not_attached_for_another_owner(guarded: Guarded, servi
     own = f"/api/v1/persistentvolumes/{volume}"
     home = guarded.core("persistentvolumeclaims", f"home-{name}")
     try:
-        # The guardrails allow this to deployers only.
-        free: Any = [{"op": "remove", "path": "/metadata/ownerReferences"}]
-        admin.request("PATCH", home, free, content="application/json-patch+json")
-        admin.delete(guarded.extension("sandboxclaims", name))
-        assert until(lambda: admin.find(guarded.extension("sandboxes", name)) is None, TIMEOUT)
+        # The controller would own the volume claim again, also by a cached sandbox.
+        with sandbox_controller_stopped(guarded):
+            # The guardrails allow this to deployers only.
+            free: Any = [{"op": "remove", "path": "/metadata/ownerReferences"}]
+            admin.request("PATCH", home, free, content="application/json-patch+json")
+            admin.delete(guarded.extension("sandboxclaims", name))
+            assert until(lambda: admin.find(guarded.extension("sandboxes", name)) is None, TIMEOUT)
         assert until(lambda: admin.find(guarded.core("pods", name)) is None, TIMEOUT)
 
         stranger = claim(guarded, name, user="u-stranger")
