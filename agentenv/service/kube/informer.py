@@ -122,9 +122,10 @@ class Informer:
         async for page, page_version in self._kube.pages(self._kind, **self._selector):
             version = page_version
             for number, document in enumerate(page, 1):
-                seen.add(key_of(document))
+                key = key_of(document)
+                seen.add(key)
                 # Also where this list fails later: the next one may not have it any more.
-                self._known.add(key_of(document))
+                self._known.add(key)
                 self._update(document)
                 if number % AT_ONCE == 0:
                     # Reading a hundred takes some ten milliseconds; let other requests run in between.

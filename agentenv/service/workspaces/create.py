@@ -226,12 +226,11 @@ class WorkspaceCreator:
     async def _refuse_second_claim(self, claim: Document, workspace: Workspace, *, created: bool = True) -> None:
         """Raise a `Problem` where another class had a claim of this name before, and delete this one.
 
-        It may have been `created` by a request that has ended. Then it is deleted only if it is known to be the second.
+        Unless this request has `created` it, it is deleted only if it is known to be the second.
         """
         ranks = await self.limits.ranks([workspace])
-        if ranks is None and not created and workspace.state != "creating":
-            return
-        if ranks is not None and not ranks[0].elsewhere:
+        # Where the order is unknown, a workspace that was handed over stays.
+        if not (ranks[0].elsewhere if ranks is not None else created or workspace.state == "creating"):
             return
         others = await self._reader.claims(workspace.id, beside=workspace.namespace)
         # While a workspace moves to another class, its claim in the former one ends.
