@@ -66,7 +66,7 @@ def _restart(folder: Path, name: str, program: _Program) -> None:
     program.restarts += 1
     log = folder / "logs" / f"{name}.log"
     _LOG.warning("%s has ended and is started again (%d); see %s", name, program.restarts, log)
-    started = processes.start(program.command, environment=dict(os.environ), log=log, folder=folder)
+    started = processes.start(program.command, environment=os.environ, log=log, folder=folder)
     # Its end is collected here, since nobody else waits for it.
     threading.Thread(target=started.wait, name=name, daemon=True).start()
     program.process = _process(started.pid)

@@ -14,7 +14,7 @@ import pytest
 
 from agentenv.core.classes.names import USER_LABEL
 from agentenv.core.iam.identity_exchange import AUDIENCE, SecretsPlace, role_rights, role_trust
-from agentenv.rehearsal.controlplane.client import ApiError, until
+from agentenv.rehearsal.controlplane.client import ApiError, has_condition, until
 from agentenv.service.credentials.exchange import ClassRole, Exchange
 from agentenv.service.credentials.token_bearer import RefusedExchangeError
 from agentenv.service.credentials.vault import Vault
@@ -156,9 +156,7 @@ _AGENTS = "/apis/agents.x-k8s.io/v1beta1"
 
 def _free(sandbox: dict[str, Any]) -> bool:
     owners = sandbox["metadata"].get("ownerReferences") or [{}]
-    conditions = (sandbox.get("status") or {}).get("conditions") or []
-    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    return owners[0].get("kind") == "SandboxWarmPool" and ready
+    return owners[0].get("kind") == "SandboxWarmPool" and has_condition(sandbox)
 
 
 def _why(case: ExchangeCase, token: str, address: str) -> str:

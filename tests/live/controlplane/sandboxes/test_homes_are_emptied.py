@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentenv.core.service import home_emptying
 from agentenv.core.service.home_emptying import NAME
-from agentenv.rehearsal.controlplane.client import until
+from agentenv.rehearsal.controlplane.client import has_condition, until
 from tests.live.controlplane.objects import TIMEOUT, create_namespace
 from tests.live.controlplane.sandboxes.conftest import SYSTEM, Object, SandboxCluster
 
@@ -40,12 +40,9 @@ def test_a_job_empties_a_home_and_completes(cluster: SandboxCluster) -> None:
     job = cluster.client.create(home_emptying.job(created, IMAGE))
     path = cluster.client.path(job)
 
-    def complete() -> bool:
-        conditions = (cluster.client.get(path).get("status") or {}).get("conditions") or ()
-        return any(row["type"] == "Complete" and row["status"] == "True" for row in conditions)
-
     pods = f"/api/v1/namespaces/{NAME}/pods"
-    assert until(complete, TIMEOUT), [pod.get("status") for pod in cluster.client.get(pods)["items"]]
+    complete = until(lambda: has_condition(cluster.client.get(path), "Complete"), TIMEOUT)
+    assert complete, [pod.get("status") for pod in cluster.client.get(pods)["items"]]
     assert [*folder.iterdir()] == []
     # What the service does next: the Job and its pod go, and then the claim, which releases the volume.
     cluster.client.delete(path, propagationPolicy="Background")
